@@ -16,8 +16,10 @@ from doctor.log.collector import ENDED
 BEGINNINGS = {"cause": 0, "crash": 0, "exception": 1, "consequence": 1}
 """Roles of events that can begin a failure: a specific cause goes before what may follow from it,
 wherever it stands, since a watchdog or a kernel often reports it late."""
-BELOW = 2
-"""Lines below a wrapper's line in which the exception that it announces stands."""
+ANNOUNCES = re.compile(r"raised:\s*$|\bCheckpointException ranks:")
+BELOW = 60
+"""How a wrapper's line announces an exception, and the lines below it in which that stands: those
+of a traceback."""
 TEARDOWN = frozenset(
     ("crash", "consequence", "summary", "interrupted", "scheduler-ended", "nccl-error")
 )
@@ -150,9 +152,9 @@ def _is_reported_by(first: LogEvent, event: LogEvent) -> bool:
 
 def _is_passed_on(event: LogEvent, first: LogEvent) -> bool:
     """Whether the first is a wrapper's line that announces this exception right below it."""
-    announces = first.text.rstrip().endswith("raised:")
+    announces = ANNOUNCES.search(first.text)
     below = event.path == first.path and 0 < event.line - first.line <= BELOW
-    return announces and below and bool(class_of(event).messages or with_message(event.text))
+    return bool(announces) and below and bool(class_of(event).messages or with_message(event.text))
 
 
 def _lateness_of_crash(

@@ -27,6 +27,8 @@ FAMILIES = {
     "memory": "memory|vram|gpu_ram",
     "bad": "wors|bad$|badly|poor|terribl|wrong|random$|garbage|gibberish|nonsense|differ|low$|lower"
     "|degrad|untrained|useless|lousy",
+    "slow": "slow|sluggish|longer|as_long$|half_as_fast|half_the_speed|doubled|doubles",
+    "alike": "alike|identical|same|similar|equal|duplicate|indistinguish",
     "zero": "0$|0.0$|0.00$|0.000$|0.0000$|zero",
 }
 LONGEST = 400
@@ -98,6 +100,6 @@ def _beginning(word: str) -> str:
 
 @functools.cache
 def _rows() -> tuple[Cause, ...]:
-    names = ("policy", "metrics", "loss", "memory", "speed", "model", "data")
+    names = ("policy", "metrics", "loss", "memory", "speed", "slowness", "model", "kinds", "data")
     tables = (import_module(f"doctor.errors.tables.symptoms_{each}") for each in names)
     return tuple(row for table in tables for row in table.ROWS)

@@ -162,13 +162,14 @@ class Collector:
         event = self._unfinished
         if event is None:
             return
-        prefix, body = split_prefix(line.text)
-        body = body.strip()
+        prefix, text = split_prefix(line.text)
+        body = text.strip()
+        inside = text[:1].isspace()  # a module, a table or a list within the message
         empty = not event.groups.get("message")
         if _TRIED_AGAIN.match(body):
             event.recovered = True
         gone = line.number > event.line + MOST_CONTINUED or self.progress != event.progress
-        if gone or prefix != self._prefix or HEADER in body or OTHER.match(body):
+        if gone or prefix != self._prefix or HEADER in body or (OTHER.match(body) and not inside):
             self._unfinished = None
         elif body and empty:
             event.text = excerpt(f"{event.text} {body}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from logs import curve, findings, problems, read, with_curves
+from msgspec.structs import replace
 
+from doctor.facts.log import Curve
 from doctor.judge.check import Status
 
 
@@ -176,6 +178,27 @@ def test_a_rank_that_is_slow_in_lines_of_its_own() -> None:
     assert "rank-slower" not in problems(read(log=lines_of_ranks(0.42)))
 
 
+def processes(stated: int, count: int, apart: float) -> str:
+    head = "".join(f"{rank}: Num processes: {stated}\n" for rank in range(count))
+    return head + "".join(
+        f"{rank}: step {at} loss {3.2 - at / 50 + apart * rank:.4f} lr 1e-4\n"
+        for at in range(1, 30)
+        for rank in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("stated", "count", "apart", "is_told"),
+    [(1, 4, 0.0, True), (4, 4, 0.0, False), (1, 4, 0.01, False), (1, 1, 0.0, False)],
+)
+def test_processes_that_know_nothing_of_each_other(
+    stated: int, count: int, apart: float, is_told: bool
+) -> None:
+    found = findings(read(log=processes(stated, count, apart)))["ranks-alike"]
+    assert (found.status is Status.WARN) is is_told
+    assert ("torchrun" in found.fix) is is_told
+
+
 RISING = curve("reward", [0.3 + at / 300 for at in range(60)])
 
 
@@ -187,6 +210,12 @@ RISING = curve("reward", [0.3 + at / 300 for at in range(60)])
             [0.001 * 1.1**at for at in range(60)],
             [0.004 + at / 9000 for at in range(60)],
         ),
+        (  # weights that do not reach the sampler: it begins well, and is far off after ten steps
+            "rollout_gap",
+            [0.002 + 0.012 * at for at in range(60)],
+            [0.03 + at / 2000 for at in range(60)],
+        ),
+        ("rollout_gap", [0.4 + 0.01 * (at % 5) for at in range(60)], [0.1 for _ in range(60)]),
         (
             "cut_off_share",
             [min(0.98, at / 60) for at in range(60)],
@@ -199,6 +228,47 @@ def test_what_goes_wrong_while_the_rewards_rise(
 ) -> None:
     assert "rewards-alike" in problems(with_curves(RISING, curve(name, bad)))
     assert "rewards-alike" not in problems(with_curves(RISING, curve(name, good)))
+
+
+FLAT_REWARD = curve("reward", [0.41 + 0.02 * ((at * 7) % 5 - 2) for at in range(150)])
+BETTER = curve("reward", [0.3 + at / 300 + 0.02 * ((at * 7) % 5 - 2) for at in range(150)])
+ADAPTER = "GRPOConfig(learning_rate=5e-07, num_generations=8)\nLoraConfig(r=8, lora_alpha=16)\n"
+
+
+@pytest.mark.parametrize(
+    ("reward", "stated", "is_told"),
+    [
+        (FLAT_REWARD, ADAPTER, True),
+        (FLAT_REWARD, ADAPTER.replace("5e-07", "1e-05"), False),
+        (FLAT_REWARD, ADAPTER.partition("\n")[0], False),  # all weights: a usual rate
+        (BETTER, ADAPTER, False),
+    ],
+)
+def test_rewards_that_stand_are_a_warning_with_a_rate_that_is_too_low(
+    reward: Curve, stated: str, is_told: bool
+) -> None:
+    log = replace(with_curves(reward), stated=read(log=stated).stated)
+    found = findings(log)["rewards-alike"]
+    assert (found.status is Status.WARN) is is_told
+    assert ("rate-below-usual" in found.verdict.causes) is is_told
+
+
+def test_rewards_that_are_all_alike_are_not_for_want_of_a_rate() -> None:
+    alike = curve("reward_spread", [0.0] * 40)
+    log = replace(with_curves(FLAT_REWARD, alike), stated=read(log=ADAPTER).stated)
+    found = findings(log)["rewards-alike"]
+    assert found.status is Status.FAIL
+    assert "rate-below-usual" not in found.verdict.causes
+
+
+def test_an_evaluation_that_is_never_finite_leaves_the_other_checks_alone() -> None:
+    rows = "".join(
+        f"{{'loss': {2 - (at % 3) / 100}, 'step': {at}}}\n{{'eval_loss': nan, 'step': {at}}}\n"
+        for at in range(40)
+    )
+    found = findings(read(log=rows))
+    assert found["evaluation-stands-still"].status is Status.WARN
+    assert not [each for each in found.values() if "raised an error" in each.verdict.summary]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from logs import findings, read
 
+from doctor.checks.log.curves.reading import partner
+from doctor.checks.log.curves.reading import runs_of as parts_of
 from doctor.judge.check import Finding, Status
 from doctor.log.metrics.runs import runs_of
 
@@ -125,3 +127,17 @@ def test_all_ranks_in_the_first_collective_accuse_the_path() -> None:
 )
 def test_other_timeouts_do_not_accuse_it(text: str) -> None:
     assert "first collective" not in found("nccl-timeout", text).verdict.summary
+
+
+def test_the_curves_of_a_thousand_runs_are_those_of_each() -> None:
+    """A log of many restarts: the partner of each part is that of the same run."""
+    log = read(log="".join(HEAD + losses(1.0 + at, 3) for at in range(1000)))
+    loss = next(curve for curve in log.curves if curve.name == "loss")
+    parts = parts_of(log, loss)
+    assert len(parts) == 1000
+    for at in (0, 1, 500, 999):
+        norm = partner(log, parts[at], "grad_norm")
+        assert norm is not None
+        assert norm.lines == parts[at].lines
+        assert {*norm.values} == {round(1.0 + at, 2)}
+    assert partner(log, loss, "grad_norm") is not parts[0]

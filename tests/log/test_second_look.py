@@ -165,6 +165,35 @@ def test_an_exception_below_a_wrapper_leads_and_gives_its_reason(tmp_path: Path)
     assert "no compiler" not in text
 
 
+def test_an_exception_of_a_rank_below_the_summary_of_all_leads(tmp_path: Path) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 88, in <module>\n    dcp.load(state, checkpoint_id=path)\n'
+        "CheckpointException: CheckpointException ranks:dict_keys([0, 1])\n"
+        "Traceback (most recent call last): (RANK 0)\n"
+        '  File "torch/distributed/checkpoint/utils.py", line 164, in reduce_scatter\n'
+        "    local_data = map_fun()\n"
+        "FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/step_200/__1_0.distcp'\n"
+    )
+    finding, told = judged(tmp_path, text)
+    assert finding.check.slug == "file-missing"
+    assert "all nodes share" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "is_known"), [("  (linear): Linear(in=8, out=8)", True), ("(linear): a log", False)]
+)
+def test_a_message_goes_on_in_indented_lines(tmp_path: Path, line: str, is_known: bool) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 12, in <module>\n    get_peft_model(model, config)\n'
+        f"ValueError: Target module Clippable(\n{line}\n"
+        ") is not supported. Currently, only the following modules are supported: Linear\n"
+    )
+    finding, _ = judged(tmp_path, text)
+    assert ("adapter-modules" in finding.verdict.causes) is is_known
+
+
 def test_dynamo_that_refuses_code_asks_for_no_compiler(tmp_path: Path) -> None:
     finding, text = judged(tmp_path, "torch._dynamo.exc.Unsupported: Unsupported method call")
     assert finding.verdict.causes[0] == "compiled-model-refused"

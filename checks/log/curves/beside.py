@@ -138,6 +138,7 @@ def checks_beside() -> Iterator[Check]:
         passes=("the losses differ", "a model is split over the ranks"),
         warns=(
             "lines that print a loss for each rank print one value for all, five times or more",
+            "several processes log equal losses, and the log states that there is one process",
         ),
         fix=resources.SAME_DATA,
         sources=("datasets-6623",),

@@ -23,6 +23,8 @@ def explained(slug: str, judge: Judge, fix: str) -> Judge:
         verdict = judge(log)
         if verdict.status not in (Status.FAIL, Status.WARN):
             return _by_far(slug, verdict, log)
+        if verdict.causes:  # the curve itself shows why
+            return verdict
         return _by_lines(slug, verdict, log) or _by_settings(slug, verdict, log, fix)
 
     return judged

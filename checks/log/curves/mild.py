@@ -19,7 +19,7 @@ from doctor.checks.log.curves.reading import (
     step_at,
     values_of,
 )
-from doctor.checks.log.curves.rewards import is_of_policy
+from doctor.checks.log.curves.rewards import is_of_policy, stand
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, warn
 
@@ -158,5 +158,6 @@ MILD: dict[str, Callable[[Log], Verdict | None]] = {
     "loss-plateau": still,
     "schedule-begins-anew": jumps,
     "learning-rate-zero": moves_wrongly,
+    "rewards-alike": stand,
 }
 """Check -> its symptom in a milder form."""

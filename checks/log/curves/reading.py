@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
 from doctor._util.median import median
@@ -116,7 +116,8 @@ def _evaluations(log: Log, loss: Curve) -> Iterator[list[float]]:
     for curve in log.curves:
         if curve.path == loss.path and curve.name.startswith(("score:", "eval_loss")):
             sign = -1 if ERRORS.search(curve.name) else 1
-            yield [sign * value for value in finite_of(curve)[0]]
+            if values := finite_of(curve)[0]:
+                yield [sign * value for value in values]
 
 
 def too_few(curve: Curve) -> Verdict | None:
@@ -136,7 +137,7 @@ def partner(log: Log, curve: Curve, name: str) -> Curve | None:
     run = bisect_right(starts, curve.lines[0])
     if run != bisect_right(starts, curve.lines[-1]):
         return found
-    return next((part for at, part in _parts_of(starts, found) if at == run), None)
+    return _part(found, starts, run)
 
 
 def _starts(log: Log, path: str) -> tuple[int, ...]:
@@ -148,28 +149,29 @@ def runs_of(log: Log, curve: Curve) -> list[Curve]:
     starts = _starts(log, curve.path)
     if not starts or len(curve.lines) != len(curve.values):
         return [curve]
-    return [part for _, part in _parts_of(starts, curve)]
+    runs = dict.fromkeys(bisect_right(starts, line) for line in curve.lines)
+    return [part for run in runs if (part := _part(curve, starts, run))]
 
 
-def _parts_of(starts: tuple[int, ...], curve: Curve) -> list[tuple[int, Curve]]:
-    """The values between the lines that begin a run, each part with the number of its run."""
-    runs = [bisect_right(starts, line) for line in curve.lines]
-    if len(set(runs)) < 2:
-        return [(runs[0], curve)] if runs else []
-    return [
-        (run, _part(curve, [at for at, own in enumerate(runs) if own == run]))
-        for run in dict.fromkeys(runs)
-    ]
-
-
-def _part(curve: Curve, places: list[int]) -> Curve:
-    return Curve(
-        name=curve.name,
-        path=curve.path,
-        rank=curve.rank,
-        steps=tuple(curve.steps[at] for at in places),
-        values=tuple(curve.values[at] for at in places),
-        lines=tuple(curve.lines[at] for at in places),
-        points=len(places) * curve.thinned,
-        thinned=curve.thinned,
+def _part(curve: Curve, starts: tuple[int, ...], run: int) -> Curve | None:
+    """The values between two lines that begin a run: lines ascend, so that each is found at once
+    in a log of a thousand restarts."""
+    first = bisect_left(curve.lines, starts[run - 1]) if run else 0
+    end = bisect_left(curve.lines, starts[run]) if run < len(starts) else len(curve.lines)
+    if end - first == len(curve.lines):
+        return curve if curve.lines else None
+    part = slice(first, end)
+    return (
+        Curve(
+            name=curve.name,
+            path=curve.path,
+            rank=curve.rank,
+            steps=curve.steps[part],
+            values=curve.values[part],
+            lines=curve.lines[part],
+            points=(end - first) * curve.thinned,
+            thinned=curve.thinned,
+        )
+        if end > first
+        else None
     )

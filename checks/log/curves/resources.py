@@ -78,8 +78,17 @@ SAME_DATA = (
 )
 
 
+ALONE = (
+    "Start the script so that each process learns its number and that of all: torchrun "
+    "--nproc-per-node N train.py or accelerate launch (one task per node under srun), or export "
+    "RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from SLURM_PROCID, SLURM_LOCALID "
+    "and SLURM_NTASKS. As it is, N processes train the same model N times and write over each "
+    "other's checkpoints."
+)
+
+
 def ranks_differ(log: Log) -> Verdict:
-    return each_curve(log, "ranks_alike", lambda curve: _alike(log, curve))
+    return _alone(log) or each_curve(log, "ranks_alike", lambda curve: _alike(log, curve))
 
 
 def _alike(log: Log, curve: Curve) -> Verdict:
@@ -93,6 +102,26 @@ def _alike(log: Log, curve: Curve) -> Verdict:
         fix=SAME_DATA,
         places=(place_at(curve, 0),),
     )
+
+
+def _alone(log: Log) -> Verdict | None:
+    """Several ranks write into the log, it states that there is one, and each logs what the others
+    do: the trainings of a search differ in their losses."""
+    worlds = {each.number for each in log.stated if each.name == "world_size"}
+    for loss in (each for each in log.curves if each.name == "loss" and worlds == {1}):
+        ranks = {each.rank for each in log.ranks if each.path == loss.path}
+        of_step: dict[int, list[float]] = {}
+        for step, value in zip(loss.steps, values_of(loss), strict=True):
+            of_step.setdefault(step, []).append(value)
+        several = [each for each in of_step.values() if len(each) > 1]
+        if len(ranks) > 1 and len(several) >= EQUAL and all(len({*each}) == 1 for each in several):
+            return warn(
+                f"{len(ranks)} processes write into the log, which states that there is 1, and "
+                "their losses are equal to the last digit: each trains by itself",
+                fix=ALONE,
+                places=(place_at(loss, 0),),
+            )
+    return None
 
 
 SPLIT_MODEL, PACKED = "model-is-split", "samples-packed"

@@ -170,6 +170,9 @@ def _far_away(log: Log, reward: Curve) -> Verdict | None:
 APART, WIDER = 0.05, 10.0
 """Difference between the probabilities of sampler and trainer, and its growth, from which on the
 samples are of another policy: 0.001 to 0.02 is usual. Our own numbers."""
+FAR_APART, AT_ONCE = 0.3, 5
+"""A difference that is too large from the first step on, and the values that show where it began.
+Our own numbers."""
 FEW_CUT, MANY_CUT = 0.3, 0.7
 """Shares of completions at the limit of length, at first and at last. Our own numbers."""
 
@@ -186,15 +189,21 @@ def _thirds(log: Log, reward: Curve, name: str) -> tuple[Curve, float, float] | 
 def _apart(log: Log, reward: Curve) -> Verdict | None:
     """Sampler and trainer that compute more and more different probabilities."""
     found = _thirds(log, reward, "rollout_gap")
-    if found is None or found[2] < APART or found[2] < WIDER * found[1]:
+    if found is None:
         return None
     curve, early, late = found
+    early = min(early, median(finite_of(curve)[0][:AT_ONCE]))
+    if late < APART or (late < WIDER * early and late < FAR_APART):
+        return None
     what, _, _, fix = COMPANIONS["rollout_gap"]
     return warn(
-        f"{what} grew from {early:.3g} to {late:.3g}: the samples are of another policy than the "
-        "one that is trained",
-        fix=f"{fix} If weights are copied to the sampler, check that each update arrives.",
+        f"{what} {'grew' if late > WIDER * early else 'went'} from {early:.3g} to {late:.3g}: the "
+        "samples are of another policy than the one that is trained",
+        fix=f"{fix} If it grows with the steps, the sampler keeps old weights: check that each "
+        "update arrives (vllm_enable_sleep_mode=False, a newer TRL, no prefix cache of the old "
+        "ones).",
         places=(place_at(curve, len(curve.values) - 1),),
+        causes=("sampler-off-policy",),
     )
 
 
@@ -237,8 +246,7 @@ def _cut_off(log: Log, reward: Curve, values: list[float]) -> Verdict | None:
     if min(len(shares), len(values)) < series.FEWEST or min(shares) < CUT_OFF:
         return None
     early, late = series.thirds(values)
-    error = series.OF_MEDIAN * series.noise_of(values) / math.sqrt(len(values) // 3)
-    if late - early > max(RISES * error * math.sqrt(2), series.FLAT_TOTAL * abs(early)):
+    if _rise(values):
         return None
     return warn(
         f"at least {min(shares):.0%} of the completions reach the limit of length at all "
@@ -247,6 +255,26 @@ def _cut_off(log: Log, reward: Curve, values: list[float]) -> Verdict | None:
         fix=CUT,
         places=(place_at(reward, 0),),
     )
+
+
+def _rise(values: list[float]) -> bool:
+    """Whether rewards rise by more than their noise from the first third to the last."""
+    early, late = series.thirds(values)
+    error = series.OF_MEDIAN * series.noise_of(values) / math.sqrt(len(values) // 3)
+    return late - early > max(RISES * error * math.sqrt(2), series.FLAT_TOTAL * abs(early))
+
+
+def stand(log: Log) -> Verdict | None:
+    """Rewards that do not rise in a hundred values or more."""
+    for curve in (each for each in log.curves if each.name == "reward"):
+        values, places = finite_of(curve)
+        if len(values) >= series.CERTAIN and not _rise(values):
+            early, late = series.thirds(values)
+            return warn(
+                f"the reward hardly changes: {early:.4g} at first, {late:.4g} at last",
+                places=(place_at(curve, places[0]),),
+            )
+    return None
 
 
 def _changes(log: Log, reward: Curve) -> Iterator[tuple[str, str]]:

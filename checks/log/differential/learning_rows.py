@@ -58,9 +58,9 @@ ROWS = (
     ),
     Differential(
         id="rate-below-usual",
-        symptoms=(*FLAT, *STANDS),
+        symptoms=(*FLAT, *STANDS, *REWARDS),
         evidence=too_low,
-        suffices=FLAT,
+        suffices=(*FLAT, *REWARDS),
     ),
     Differential(
         id="updates-rounded-away",
@@ -104,6 +104,12 @@ ROWS = (
         id="few-samples",
         symptoms=OVERFITS,
         evidence=evidence.few_rows,
+    ),
+    Differential(
+        id="auxiliary-loss-heavy",
+        symptoms=(*FLAT, *WORSE),
+        evidence=at_least("aux_loss_weight", 0.3),
+        suffices=FLAT,
     ),
     Differential(
         id="policy-unbound",

@@ -85,7 +85,7 @@ RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...
     (lambda run: "preference" in run.kinds("method"),
      Usual("preference optimization (DPO) of all weights", 5e-7, 5e-6, 1e-9, 1.5e-5)),
     (lambda run: "policy" in run.kinds("method") and run.is_lora,
-     Usual("reinforcement learning (GRPO, PPO) of an adapter", 1e-6, 5e-5, 1e-8, 1e-4)),
+     Usual("reinforcement learning (GRPO, PPO) of an adapter", 5e-6, 5e-5, 5e-7, 1e-4)),
     (lambda run: "policy" in run.kinds("method"),
      Usual("reinforcement learning (GRPO, PPO) of all weights", 5e-7, 3e-6, 1e-9, 8e-6)),
     (lambda run: "control" in run.kinds("method"),
@@ -128,8 +128,12 @@ def too_high(run: Run) -> Evidence | None:
 
 
 def too_low(run: Run) -> Evidence | None:
+    """A rate with which next to nothing is learned; where all rewards are alike, none would do."""
     rate, usual = run.rate, usual_of(run)
     if rate is None or rate.number is None or usual is None or rate.number > usual.least:
+        return None
+    spread = run.curve("reward_spread")
+    if spread is not None and not any(float(value) for value in spread.values):
         return None
     sentence = f"{cited(rate)}, which may be too low; {usual}"
     return Evidence(sentence, (rate,), {"usual": usual.rates})

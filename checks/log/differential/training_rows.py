@@ -67,7 +67,7 @@ ROWS = (
     ),
     Differential(
         id="gpu-wrong-in-half",
-        symptoms=NAN,
+        symptoms=(*NAN, *STANDS),
         evidence=both(in_amp, of_gpu(WRONG_IN_HALF)),
     ),
     Differential(

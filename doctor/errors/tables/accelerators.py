@@ -217,4 +217,44 @@ ROWS = (
         commands=("docker version", "nvidia-ctk --version"),
         sources=("nvidia-container-toolkit-520",),
     ),
+    Cause(
+        id="jax-without-cuda",
+        messages=(
+            r"Unable to use CUDA because of the following issues|Outdated \w{3,10} installation "
+            r"found|Unable to load cu\w{3,8}\. Is it installed",
+        ),
+        examples=(
+            "RuntimeError: Unable to use CUDA because of the following issues with CUDA "
+            "components:",
+        ),
+        why="JAX finds a CUDA library that is missing or older than the one that it was built "
+        "with, leaves the GPU out and goes on with the CPU. Often it is a system's library, or one "
+        "that torch brought into the same environment.",
+        fix="Let JAX bring its own libraries: python -m pip install -U 'jax[cuda12]' (cuda13 for a "
+        "driver from 580 on), with LD_LIBRARY_PATH unset; or upgrade the one that the message "
+        "names (nvidia-cudnn-cu12). torch pins its cuDNN: give it an environment of its own.",
+        owner=Owner.ENVIRONMENT,
+        commands=("unset LD_LIBRARY_PATH", "python -c 'import jax; print(jax.devices())'"),
+    ),
+    Cause(
+        id="jax-library-not-started",
+        messages=(
+            r"DNN library initialization failed|DNN library is not found|"
+            r"Failed to (?:create|initialize) (?:cuDNN|cuBLAS|cublas|cudnn) handle",
+        ),
+        examples=(
+            "jaxlib.xla_extension.XlaRuntimeError: FAILED_PRECONDITION: DNN library "
+            "initialization failed.",
+        ),
+        why="XLA could not start cuDNN or cuBLAS: mostly the GPU's memory is already full (another "
+        "process, torch or TensorFlow in this one, JAX's own reserve of three quarters), else the "
+        "cuDNN that was found is older than the one that it was built with.",
+        fix="Look at nvidia-smi and end what holds the memory; set "
+        "XLA_PYTHON_CLIENT_MEM_FRACTION=0.7 (or XLA_PYTHON_CLIENT_PREALLOCATE=false), and "
+        "tf.config.set_visible_devices([], 'GPU') where TensorFlow only loads the data. If the GPU "
+        "is free: python -m pip install -U 'jax[cuda12]' with LD_LIBRARY_PATH unset; lines above "
+        "name the versions (Loaded runtime CuDNN library).",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi", "unset LD_LIBRARY_PATH"),
+    ),
 )  # fmt: skip

@@ -199,7 +199,9 @@ ROWS = (
                 "compute capability 8.0), not a missing tool.",
                 "Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model "
                 "works. Then upgrade torch, or leave the function that the traceback names out "
-                "with torch.compiler.disable.",
+                "with torch.compiler.disable. Kernels of a library (Unsloth, "
+                "flash-linear-attention) on a GPU before Ampere (T4, V100): fp16 in place of "
+                "bf16, and the Triton that this torch was released with.",
                 ("TORCH_COMPILE_DISABLE=1 python train.py",),
                 owner=Owner.JOB,
                 more=("torch._dynamo.exc.InternalTorchDynamoError: KeyError: 'x'",

@@ -236,7 +236,7 @@ ROWS = (
         id="shards-of-other-sizes",
         messages=(
             r"Size mismatch between saved (?P<about>torch\.Size\(\[[\d, ]{0,60}\]\)) and "
-            r"(?![^\n]{0,120}(?:embed|wte|lm_head|output))",
+            r"(?![^\n]{0,120}(?:embed|wte|lm_head|output|_extra_state))",
         ),
         examples=(
             "ValueError: Size mismatch between saved torch.Size([4096, 4096]) and current: "

@@ -140,45 +140,9 @@ ROWS = (
             r"kubectl get nodes -o "
             r"custom-columns=NAME:.metadata.name,GPU:.status.allocatable.nvidia\\.com/gpu"),
         yields_to=("container-without-gpu-runtime", "gpus-not-allocatable"), owner=Owner.MACHINE),
-    Cause(id="slurm-request-refused",
-        messages=("Batch job submission failed|Job submit/allocate failed",
-            "Unable to allocate resources|Requested node configuration is not available|Invalid "
-            "generic resource",
-            r"Memory required by task is not available|Unable to create step for job|More "
-            r"processors requested than permitted|QOSMax\w{3,40}|QOSGrp\w{3,40}|"
-            r"AssocMax\w{3,40}|AssocGrp\w{3,40}"),
-        examples=("sbatch: error: Batch job submission failed: Requested node configuration is "
-            "not available",
-            "srun: error: Unable to allocate resources: Invalid generic resource (gres) "
-            "specification",
-            "sbatch: error: QOSMaxSubmitJobPerUserLimit",
-            "srun: error: Unable to create step for job 123: More processors requested than "
-            "permitted"),
-        why="Slurm refuses the request: a partition, GPU type, account, time or memory that "
-            "does not exist or is not allowed, or a step that asks for more than its job holds.",
-        fix="Compare with what the partition has (sinfo) and with your limits: --gres=gpu:N or "
-            "--gpus-per-node=N in the names of sinfo, --mem or --mem-per-gpu below the node's, "
-            "--time below the partition's limit; sacctmgr show assoc user=$USER names your "
-            "accounts (--account). A step inside a job needs no more tasks and "
-            "cores than the job; srun --overlap shares them.",
-        commands=('sinfo -o "%P %G %m %c %l"',
-            "scontrol show job JOBID"),
-        owner=Owner.ENVIRONMENT),
-    Cause(id="slurm-credential-refused",
-        messages=("Job credential (?:expired|revoked|replayed)|Invalid job credential|Munge "
-            "(?:en|de)code failed|Protocol authentication error",),
-        examples=("srun: error: Task launch for 36.0 failed on node cn131: Job credential "
-            "expired",
-            "slurmstepd: error: Munge decode failed: Expired credential"),
-        why="A node refuses Slurm's credential: its clock differs from the controller's, its "
-            "munge key is another one, or the launch took longer than the credential lasts.",
-        fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to "
-            "correct time or munge there; leave the node out meanwhile: --exclude=NODE.",
-        commands=("srun --nodelist=NODE date; date",
-            "munge -n | ssh NODE unmunge"),
-        owner=Owner.MACHINE, retry="node"),
     Cause(id="directory-shared-by-ranks",
-        errors=("OSError", "FileNotFoundError"), refines=("file-missing",),
+        errors=("OSError", "FileNotFoundError"),
+        refines=("file-missing",),
         wordings=(
             Wording(r"FileExistsError: \[Errno 17\] File exists: ['\"]/?(?:\d{3,8}_\w{3,30}|"
                 r"psm_\w{1,20}|torch_\d\w{0,30}|wnsm_\w{1,20})['\"]",
@@ -216,6 +180,17 @@ ROWS = (
                 "save_on_each_node=False with one shared directory. The checkpoint of the first "
                 "node is whole.",
                 ("python -m pip show transformers",)),
+            Wording(r"No such file or directory: '[^'\n]{0,300}(?:\.triton/|/triton|torchinductor|"
+                r"torch_extensions/|torch_compile_cache|unsloth_compiled)",
+                "FileNotFoundError: [Errno 2] No such file or directory: "
+                "'/home/u/.triton/cache/3QFZ7K/__triton_launcher.so.tmp.pid_41222_88121' -> "
+                "'/home/u/.triton/cache/3QFZ7K/__triton_launcher.so'",
+                "Several processes write compiled kernels into one cache directory, mostly on a "
+                "home that all nodes share: one moved or deleted the file of another.",
+                "Give each node, best each job, a cache on its own disk: "
+                "TRITON_CACHE_DIR=/tmp/triton-$USER-$SLURM_JOB_ID, and TORCHINDUCTOR_CACHE_DIR "
+                "and TORCH_EXTENSIONS_DIR alike; or compile once with one process.",
+                ("export TRITON_CACHE_DIR=/tmp/triton-$USER",)),
             Wording(r"No such file or directory: '[^'\n]{0,300}(?:_indices/|GPTDataset|"
                 r"_(?:document|sample|shuffle|doc)_(?:index|idx)|_indexmap_)",
                 "FileNotFoundError: [Errno 2] No such file or directory: "

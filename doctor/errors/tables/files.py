@@ -99,6 +99,30 @@ ROWS = (
             "use absolute paths in batch jobs and mounts that every node has.",
         title="Files that the training reads exist", sources=("python-exceptions",),
         role="exception", code="LOG061"),
+    Cause(id="input-channel-missing",
+        refines=("file-missing",),
+        messages=(r"/opt/ml/input/(?:data|config)[^\n]{0,200}(?:not found|does not exist|No such)|"
+            r"(?:FileNotFound|NotADirectory)Error[^\n]{0,200}/opt/ml/input/",),
+        examples=("FileNotFoundError: [Errno 2] No such file or directory: "
+            "'/opt/ml/input/data/train/train.jsonl'",),
+        why="SageMaker mounts each channel of the job as /opt/ml/input/data/CHANNEL, under the "
+            "name that fit() gave it.",
+        fix="Read the directory from SM_CHANNEL_TRAINING (SM_CHANNEL_ and the name of the channel "
+            "in capitals), or name the channel as the script expects: fit({'train': 's3://...'}). "
+            "SM_CHANNELS in the log lists those that there are; a prefix of S3 without objects "
+            "gives an empty one.",
+        commands=("ls -R /opt/ml/input/data | head",)),
+    Cause(id="dataset-paths-of-yaml",
+        refines=("file-missing",),
+        messages=(r"images not found, missing path|Dataset '[^'\n]{1,300}' error",),
+        examples=("FileNotFoundError: Dataset 'data.yaml' images not found, missing path "
+            "'/datasets/valid/images'",),
+        why="Ultralytics joins path: of the data file with train: and val:; a path that is not "
+            "absolute lies below datasets_dir of its settings, not below the working directory.",
+        fix="Write an absolute path: into the data file, with train: and val: relative to it, or "
+            "move the files to the missing path that the message names. yolo settings "
+            "datasets_dir=DIR changes where relative ones begin.",
+        commands=("yolo settings",)),
     Cause(id="too-many-open-files",
         messages=(r"Too many open files|\[Errno 24\] \w{3} many",
             "received 0 items of ancdata"),

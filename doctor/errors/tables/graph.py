@@ -102,4 +102,28 @@ ROWS = (
             "outside of torch, and autocast must be the same.",
         sources=("torch-recompute",),
     ),
+    Cause(id="extension-meets-fake-tensor",
+        messages=(r"FakeTensor'?>? to C\+\+ type|Cannot access data pointer of Tensor \(e\.g\. "
+            r"FakeTensor",),
+        examples=("RuntimeError: Unable to cast Python instance of type <class "
+            "'torch._subclasses.fake_tensor.FakeTensor'> to C++ type 'unsigned long'",
+            "RuntimeError: Cannot access data pointer of Tensor (e.g. FakeTensor, "
+            "FunctionalTensor)."),
+        why="torch.compile traces with tensors that have no values, and a function of an "
+            "extension that it cannot look into (C++, CUDA, Triton through ctypes) asks for their "
+            "memory.",
+        fix="Take the call out of the graph: torch.compiler.disable on the function or module in "
+            "the last frame, or register it with torch.library.custom_op and register_fake. A "
+            "newer release of the library may have done so; without torch.compile it works.",
+        commands=("TORCH_COMPILE_DISABLE=1 python train.py",)),
+    Cause(id="value-within-a-trace",
+        messages=("TracerBoolConversionError|TracerArrayConversionError|TracerIntegerConversion"
+            "Error|ConcretizationTypeError|Using a symbolic `tf.Tensor` as a Python `bool`",),
+        examples=("jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced "
+            "array with shape bool[].",),
+        why="A function under jit (or tf.function) is traced without values, and Python code in it "
+            "asks for one: if, while, int(), a slice of a traced length, numpy.",
+        fix="Replace if by jnp.where or jax.lax.cond, a loop by lax.scan or fori_loop, numpy by "
+            "jnp; make an argument that decides shapes static (static_argnums, static_argnames); "
+            "print with jax.debug.print. An if on training=True: pass it as a static argument."),
 )  # fmt: skip

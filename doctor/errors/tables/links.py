@@ -177,7 +177,7 @@ ROWS = (
                 "and TORCH_EXTENSIONS_DIR alike. The other ranks' timeouts follow from it.",
                 ("export TRITON_CACHE_DIR=/tmp/triton-$USER",),
                 owner=Owner.JOB),
-            Wording(r"Stale file handle: '[^'\n]{0,400}(?:cache|\.arrow|\.lock|\.tmp|"
+            Wording(r"Stale file handle: '[^'\n]{0,400}(?:cache|\.arrow|\.lock|"
                 r"\.incomplete)|(?:cache|\.arrow|\.lock|\.so)\b[^\n]{0,200}: Stale file handle|"
                 r"\[Errno 37\] No locks available",
                 "OSError: [Errno 116] Stale file handle: '/nfs/cache/datasets/cache-9b1e.arrow'",
@@ -239,4 +239,21 @@ ROWS = (
             "nvidia-smi"),
         yields_to=("fabric-service-not-ready",), sources=("nccl-troubleshooting",),
         owner=Owner.ENVIRONMENT),
+    Cause(id="watchdog-stuck",
+        refines=("nccl-timeout",),
+        messages=("ProcessGroupNCCL's watchdog got stuck|Heartbeat monitor timed out",),
+        examples=("[rank1]:[F1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without "
+            "making progress",
+            "[rank0]:[F917] [PG ID 0 PG GUID 0(default_pg) Rank 0] Heartbeat monitor timed out! "
+            "Process will be terminated after dumping debug info."),
+        why="It is not a collective that took too long: the thread that watches them stood still, "
+            "in a call of CUDA or NCCL that does not return, or because another thread holds "
+            "Python's lock.",
+        fix="Look at this rank's process and GPU while it hangs: py-spy dump --native --pid PID, "
+            "dmesg for an Xid, nvidia-smi. Where another rank failed before, that one is the "
+            "cause. Where the process was only busy (compiling, loading, all cores taken), raise "
+            "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC (480 s) and give each rank cores of its own.",
+        commands=("py-spy dump --native --pid PID",
+            "export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800"),
+        sources=("nccl-troubleshooting",), owner=Owner.ENVIRONMENT, retry="again"),
 )  # fmt: skip

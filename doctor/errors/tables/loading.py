@@ -90,9 +90,10 @@ ROWS = (
                 ("ls -l ~/.cache/torch/hub/checkpoints",
                     "head -c 100 FILE"),
                 owner=Owner.ENVIRONMENT),
-            Wording(r"mmap length is greater than file size|cannot mmap an empty file|[Ff]ailed "
-                r"to interpret file .{1,200} as a pickle|Cannot load file containing pickled "
-                r"data when allow_pickle=False|cannot reshape array of size \d{1,18} into shape",
+            Wording(r"mmap length is greater than file size|bad header, cannot read|"
+                r"cannot mmap an empty file|[Ff]ailed to interpret file .{1,200} as a pickle|"
+                r"Cannot load file containing pickled data when allow_pickle=False|cannot reshape "
+                r"array of size \d{1,18} into shape",
                 "ValueError: mmap length is greater than file size",
                 "A file of arrays is shorter than its header says: it was cut off while it was "
                 "written (a full disk, a killed job), or is no array file.",

@@ -111,4 +111,18 @@ ROWS = (
         fix="Add a small multiple of the identity before this operation, x + 1e-4 * "
             "torch.eye(n), and compute it in fp32 or fp64. In GPTQ raise damp_percent, and take "
             "more or other calibration data."),
+    Cause(id="keras-shapes-differ",
+        messages=(r"Arguments `target` and `output` must have the same (?:rank|shape)|"
+            r"Shapes \(None, \d{1,6}\) and \(None, \d{1,6}\) are incompatible|"
+            r"`logits` and `labels` must have the same shape",),
+        examples=("ValueError: Arguments `target` and `output` must have the same rank (ndim). "
+            "Received: target.shape=(None,), output.shape=(None, 1)",
+            "ValueError: Shapes (None, 1) and (None, 10) are incompatible"),
+        why="The loss and the last layer of the Keras model do not fit the labels: class numbers "
+            "against one output per class, or a vector against a column.",
+        fix="Class numbers (None,) or (None, 1) with N outputs: sparse_categorical_crossentropy. "
+            "One-hot labels (None, N): categorical_crossentropy. Two classes: one output with "
+            "binary_crossentropy and labels of shape (None, 1), y[:, None]. Regression: as many "
+            "outputs as targets. Print the shapes: next(iter(dataset))[1].shape and "
+            "model.output_shape."),
 )  # fmt: skip

@@ -123,4 +123,18 @@ ROWS = (
         commands=("doctor scan FILE",),
         title="The checkpoint has the weights of the model's body",
         sources=("transformers-30381",), role="warning", next_check="CKP012", code="LOG078"),
+    Cause(id="engine-refuses-weights",
+        messages=(r"There is no module or parameter named '[\w.]{1,120}' in \w+",
+            r"Following weights were not initialized from checkpoint: ",),
+        examples=("There is no module or parameter named 'lm_head' in Qwen3ForCausalLM",
+            "Following weights were not initialized from checkpoint: {'lm_head.weight'}"),
+        why="The engine (vLLM, SGLang) builds the model that config.json names, and the files "
+            "have tensors of other names: an adapter or a wrapper's prefix in them, tied "
+            "embeddings that one side has and the other has not, or an architecture that the "
+            "release knows otherwise.",
+        fix="doctor scan DIRECTORY prints the names. Prefixes (base_model.model., module., "
+            "_orig_mod., model.language_model.): merge the adapter and save the unwrapped model. "
+            "lm_head alone: tie_word_embeddings in config.json must be as in the training. Else "
+            "config.json of the base, or a newer engine.",
+        commands=("doctor scan DIRECTORY",)),
 )  # fmt: skip

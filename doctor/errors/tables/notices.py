@@ -88,4 +88,33 @@ ROWS = (
             "go on with it, or merge it first (merge_and_unload); for a new one begin with the "
             "base model, and restart a notebook's kernel.",
         title="An adapter is added once", sources=("peft-lora",), role="warning", code="LOG114"),
+    Cause(id="packed-samples-mix",
+        messages=(r"(?:Padding-free training is enabled|You are using packing), but the attention "
+            r"implementation is not set to",),
+        examples=("UserWarning: Padding-free training is enabled, but the attention "
+            "implementation is not set to 'flash_attention_2'.",
+            "You are using packing, but the attention implementation is not set to a supported "
+            "flash attention variant."),
+        why="Several samples stand in one row without padding. Kernels of flash attention are told "
+            "where each ends; with another attention it depends on the release: transformers 5.23 "
+            "divides them by their position_ids with sdpa and eager as well (tried on a CPU), "
+            "older releases let every sample read those before it.",
+        fix="Load the model with attn_implementation='flash_attention_2' (or a flash kernel of the "
+            "hub, kernels-community/flash-attn2), or switch packing and padding_free off. To stay "
+            "with sdpa, compare the logits of a sample that is packed behind another one with "
+            "those of the sample alone: they must be equal.",
+        sources=("trl-padding-free",)),
+    Cause(id="merged-into-quantized",
+        messages=(r"Merge lora module to \d-bit linear may get different",),
+        examples=("UserWarning: Merge lora module to 4-bit linear may get different generations "
+            "due to rounding errors.",),
+        why="The adapter is added to weights of 4 or 8 bits and the sum is rounded to them again, "
+            "by which much of what was learned can get lost.",
+        fix="Merge in 16 bits: load the base without a quantization (dtype=torch.bfloat16), "
+            "PeftModel.from_pretrained(base, ADAPTER).merge_and_unload(), save, and quantize the "
+            "result if it is to be small; or serve base and adapter unmerged. Compare logits of "
+            "one prompt before and after.",
+        commands=("doctor scan MERGED --merged-from BASE --adapter ADAPTER",),
+        title="An adapter is merged into weights of 16 bits", sources=("peft-2321",),
+        role="warning", code="LOG116"),
 )  # fmt: skip

@@ -128,6 +128,15 @@ ROWS = (
                 "torch.load returned the weights (a state_dict), not the model.",
                 "Build the model first: model = Net(...); "
                 'model.load_state_dict(torch.load(path, map_location="cpu")); then model.eval().'),
+            Wording("Trying to restore (?:optimizer|training) state but checkpoint contains only",
+                "KeyError: 'Trying to restore optimizer state but checkpoint contains only the "
+                "model. This is probably due to `ModelCheckpoint.save_weights_only` being set to "
+                "`True`.'",
+                "The checkpoint holds the weights alone, and the run is to be resumed, for which "
+                "optimizer, schedule and step are needed.",
+                "To go on from these weights begin a new run: Model.load_from_checkpoint(PATH), "
+                "then fit without ckpt_path, with a warm-up. To resume, take a checkpoint that was "
+                "saved whole: ModelCheckpoint(save_weights_only=False)."),
             Wording(r"KeyError: '(?:(?:model_|optimizer_|scheduler_)?state_dict|model|net|"
                 r"network|optimizer|optim|scheduler|lr_scheduler|epoch|global_step|iteration|"
                 r"iter|ema|scaler|best_\w{1,30}|logger|config|hyper_parameters|"

@@ -125,10 +125,13 @@ ROWS = (
         next_check="SMK002", code="LOG046"),
     Cause(id="checkpoint-of-other-sizes",
         refines=("shape-mismatch",),
-        messages=(r"size mismatch for \S{1,300}: copying a param with shape",),
+        messages=(r"size mismatch for \S{1,300}: copying a param with shape",
+            r"Trying to set a tensor of shape torch\.Size\(\[[\d, ]{1,60}\]\) in"),
         examples=("size mismatch for embed_tokens.weight: copying a param with shape "
             "torch.Size([32001, 4096]) from checkpoint, the shape in current model is "
-            "torch.Size([32000, 4096]).",),
+            "torch.Size([32000, 4096]).",
+            "ValueError: Trying to set a tensor of shape torch.Size([151936, 4096]) in \"weight\" "
+            "(which has shape torch.Size([151665, 4096])), this looks incorrect."),
         why="The checkpoint was saved by a model of other sizes: tokens were added, the rank r "
             "of LoRA or the number of classes differs, or it is another base model.",
         fix="Build the model as it was when it was saved. Embeddings that differ by a few rows: "
@@ -177,12 +180,14 @@ ROWS = (
             "index out of range in self|index out of range: Tried to access index",
             r"Target -?\d+ is out of bounds",
             r"index -?\d+ is out of bounds for dimension \d+ with size",
-            "Class values must be (?:smaller|non-negative)"),
+            "Class values must be (?:smaller|non-negative)",
+            r"Received a label value of -?\d+ which is outside the valid range"),
         examples=("RuntimeError: index 15 is out of bounds for dim with size 2",
             "IndexError: index out of range in self",
             "IndexError: Target 10 is out of bounds.",
             "RuntimeError: index 5 is out of bounds for dimension 0 with size 3",
-            "RuntimeError: Class values must be smaller than num_classes."),
+            "RuntimeError: Class values must be smaller than num_classes.",
+            "Received a label value of 10 which is outside the valid range of [0, 10)."),
         why="On the CPU the same fault as a device-side assert: a token id beyond the "
             "embedding, a position beyond the context length, or a label outside the classes.",
         fix="Fix the index that exceeds its table: a token beyond the rows of the embedding "
@@ -242,7 +247,7 @@ ROWS = (
             r"torch\.(?:cuda\.)?(?P=kind)",
             "Expected all tensors to be on the same device",
             "Input, output and indices must be on the current device",
-            "Cannot copy out of meta tensor; no data|its data is not allocated yet",
+            "Cannot copy out of meta tensor; no data",
             "module must have its parameters and buffers on device",
             "is not on the expected device",
             "is on cpu but expected (?:them to be )?on gpu|Expected a cuda device, but got: cpu",

@@ -28,6 +28,18 @@ ROWS = (
                 "the trainer) before the Trainer is built, or load the model without "
                 "quantization.",
                 owner=Owner.JOB),
+            Wording("`?run_compressed`? is only supported for inference|(?:compressed.tensors|"
+                "gptq|awq|fp8|mxfp4)[^\\n]{0,80}(?:is not trainable|not support training|cannot be "
+                "trained)",
+                "ValueError: `run_compressed` is only supported for inference; the model is "
+                "quantized with compressed-tensors and is not trainable.",
+                "The checkpoint was quantized for inference, in a format whose layers pass no "
+                "gradient on.",
+                "Train the checkpoint that is not quantized (the model it was made from), or that "
+                "one with BitsAndBytesConfig(load_in_4bit=True) and an adapter, and quantize the "
+                "result. Where the format can be unpacked: "
+                "CompressedTensorsConfig(run_compressed=False), or dequantize=True.",
+                owner=Owner.JOB),
             Wording("Cannot merge LORA layers when the model is loaded in 8-bit",
                 "ValueError: Cannot merge LORA layers when the model is loaded in 8-bit mode",
                 "This version of PEFT cannot add an adapter to weights that are stored in 8 "

@@ -46,6 +46,14 @@ ROWS = (
                 "that the model's card names (hf_overrides / rope_scaling). "
                 "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 only silences it: positions beyond the limit "
                 "give nonsense or fail."),
+            Wording(r"max_tokens must be at least 1, got (?:-\d|0)",
+                "ValueError: max_tokens must be at least 1, got -239.",
+                "The prompt alone is longer than the engine's max_model_len, so that nothing is "
+                "left for an answer: the number says by how many tokens.",
+                "Drop or cut prompts that are longer than max_model_len less the completion "
+                "(verl: data.filter_overlong_prompts=True; ms-swift: --max_length with "
+                "--truncation_strategy delete), or raise vllm_max_model_len to prompt plus "
+                "completion. In a dialogue of many turns it holds for all turns together."),
             Wording(r"prompt \(?(?:length|contains|has|of)?[^\n]{0,40}longer than the maximum "
                 r"model length|(?:[Ii]nput|[Pp]rompt|[Ss]equence)(?: length| "
                 r"tokens)?[^\n]{0,40}(?:exceeds?|is larger than|longer "

@@ -190,6 +190,16 @@ ROWS = (
         sources=("stable-baselines3-737",),
     ),
     Cause(
+        id="auxiliary-loss-heavy",
+        why="The loss that balances the experts is near 1 per layer and cannot fall far: with "
+        "such a weight it outweighs the loss of the tokens, and the router is trained to divide "
+        "evenly, not to choose.",
+        template="Set its weight to 0.001 to 0.01, in place of {value:0.9}, and look at the loss "
+        "of the tokens alone; check that it is not added twice (by the model and by the trainer).",
+        role="setting",
+        sources=("ms-swift-5627",),
+    ),
+    Cause(
         id="latents-pressed",
         why="The weight of the KL term is high from the start: the cheapest encoder ignores its "
         "input, and the decoder learns without it.",

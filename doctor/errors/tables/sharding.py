@@ -12,6 +12,14 @@ ROWS = (
         examples=("RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to "
             "convert all torch.Tensor to DTensor before calling distributed operators!",),
         wordings=(
+            Wording("DTensor does not support cross-mesh operation",
+                "RuntimeError: DTensor does not support cross-mesh operation yet! Got meshes: "
+                "DeviceMesh('cuda', [0, 1]) DeviceMesh('cuda', [0])",
+                "Parameters of two meshes meet in one call over all of them, to clip or to step: "
+                "experts or a tower that were sharded over other ranks than the rest.",
+                "Clip and step each mesh apart: parameter groups or optimizers per mesh with "
+                "foreach=False and fused=False, norms by .full_tensor() joined by hand (torchtitan "
+                "has such a clip_grad_norm_), or shard all over one mesh."),
             Wording(r"(?:clip_grad|get_total_norm|optim/)[\s\S]{0,400}got mixed torch\.Tensor "
                 r"and DTensor|aten\._foreach_\w{2,20}[.\w]{0,20}: got mixed torch\.Tensor and "
                 r"DTensor",
@@ -34,12 +42,14 @@ ROWS = (
             "buffer.",
         fix="Call the wrapped module, not a method or a weight of it, so that its hooks gather "
             "the parameters; fully_shard each module that is called on its own; outside use "
-            "param.full_tensor().",
+            "param.full_tensor(). Where all frames are of a framework (verl, TRL, torchtune), its "
+            "releases do not go together: install the torch, vLLM and transformers that its "
+            "requirements name.",
         sources=("torch-dtensor",)),
     Cause(id="parameters-are-partitioned",
         errors=("RuntimeError", "AssertionError", "ValueError", "CheckpointError"),
-        refines=("shape-mismatch", "checkpoint-of-other-sizes", "autograd-misuse",
-            "checkpointed-function"),
+        refines=("shape-mismatch", "checkpoint-of-other-sizes",
+            "autograd-misuse", "checkpointed-function"),
         messages=("'weight' must be 2-D|out of bounds for storage of size 0",
             r"the shape in current model is torch\.Size\(\[0\]\)",
             r"ZeroParamStatus\.|still have inflight params|'status': '(?:NOT_AVAILABLE|"
@@ -63,6 +73,17 @@ ROWS = (
                 "accelerate), or use ZeRO-2. ignore_mismatched_sizes=True would start these "
                 "layers from random numbers.",
                 ("doctor scan CHECKPOINT",)),
+            Wording("its data is not allocated yet",
+                "RuntimeError: The tensor has a non-zero number of elements, but its data is not "
+                "allocated yet.",
+                "The weights are not there where they are read: FSDP or ZeRO-3 has divided or "
+                "freed them, and generate(), a submodule or a weight was used without the "
+                "wrapped forward pass; or the model is still on the meta device.",
+                "Generate within FSDP.summon_full_params(model, writeback=False), with ZeRO-3 "
+                "within deepspeed.zero.GatheredParameters(model.parameters()). In a trainer "
+                "upgrade it: GRPO under FSDP needs TRL 0.18 or newer and its accelerate. Load "
+                "the weights of a model on the meta device first.",
+                ("python -m pip show trl accelerate torch",)),
             Wording(r"recomputed metadata: \{.shape.: torch\.Size\(\[0\]\)",
                 "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed "
                 "values for the following tensors have different metadata than during the "
@@ -82,11 +103,21 @@ ROWS = (
         sources=("torch-load-module", "torch-recompute")),
     Cause(id="checkpoint-of-other-keys",
         errors=("RuntimeError", "CheckpointException", "CheckpointingException", "KeyError",
-            "ValueError", "AssertionError"),
+            "ValueError", "AssertionError", "FileNotFoundError"), refines=("file-missing",),
         wordings=(
+            Wording(r"No such file or directory: '[^'\n]{0,300}\.distcp",
+                "FileNotFoundError: [Errno 2] No such file or directory: "
+                "'/ckpt/step_200/__1_0.distcp'",
+                "Each rank writes its own files of a distributed checkpoint, and this node does "
+                "not see those of the others: the directory is on the disk of each node, or the "
+                "save was not finished.",
+                "Save to a directory that all nodes share, or gather the files of all nodes in "
+                "one before the load; then take the last checkpoint that has .metadata and as "
+                "many .distcp files as ranks wrote.",
+                ("ls -la CHECKPOINT",)),
             Wording(r"Missing key in checkpoint state_dict|_OptimStateKey\([\s\S]{1,3000}is "
                 r"empty|assert metadata is not None|Invalid access pattern|Sharded(?:Object|"
-                r"Tensor)s? (?:are|is) missing|\w{0,20}CheckpointException ranks|Unexpected "
+                r"Tensor)s? (?:are|is) missing|Unexpected "
                 r"keys? \(not found in checkpoint|not found in the checkpoint",
                 "CheckpointingException: Invalid access pattern: 36 ShardedObject are missing",
                 "The distributed checkpoint has no tensor of that name, or its shards do not "
@@ -110,6 +141,17 @@ ROWS = (
                     "_OptimStateKey(unflat_param_names=('a.weight',), is_fsdp_managed=True) is "
                     "empty. This should happen when use_orig_params=True.",
                     "    assert metadata is not None\nAssertionError")),
+            Wording(r"(?:mismatch (?:for loaded|between saved)|(?:[Mm]issing|[Uu]nexpected) key)"
+                r"[^\n]{1,300}_extra_state",
+                "ValueError: Size mismatch between saved torch.Size([2322]) and current: "
+                "torch.Size([4]) for layers.0.feed_forward.ffn._extra_state",
+                "_extra_state is what Transformer Engine keeps of fp8 beside the weights: its "
+                "size changes with the first step in fp8 and with the release. The weights "
+                "themselves are not concerned.",
+                "Load without it: drop keys that end in _extra_state from the state dict that is "
+                "given to dcp.load (Megatron: --dist-ckpt-strictness log_all), or save and load "
+                "with one release of Transformer Engine and one fp8 recipe. The scales of fp8 are "
+                "found anew within a few steps."),
             Wording(r"(?:Global shape mismatch for loaded|Size mismatch between saved) "
                 r"[^\n]{1,160}(?:for key |for )[\w.]{0,80}(?:word_embeddings|embed_tokens|"
                 r"tok_embeddings|(?<!pos_)embed|wte|lm_head|output_layer|output)\.weight",

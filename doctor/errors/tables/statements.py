@@ -320,8 +320,8 @@ ROWS = (
             r")?var(?:iable)?) "
             r"['\"`]?(?P<name>[A-Z][A-Z0-9_]{2,60})",
             r"(?:Error|Exception)\b[^\n]{0,300}?\b(?:set|export|define) (?:the "
-            r")?['\"`]?[A-Z][A-Z0-9]{1,20}"
-            r"_[A-Z0-9_]{1,40}",
+            r")?['\"`]?(?-i:[A-Z][A-Z0-9]{1,20}"
+            r"_[A-Z0-9_]{1,40})",
         ),
         examples=(
             "RuntimeError: Using async gradient all reduce requires setting the environment "

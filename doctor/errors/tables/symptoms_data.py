@@ -7,6 +7,8 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(id="same-data-again",
         words=(
+            "same|identical|equal loss|losses every|all|each|across rank|ranks|gpu|gpus|"
+            "process|processes",
             "same|identical|repeated>data$|dataset|batch|batches|samples|order every|each|again|"
             "after|across|all|ranks !output !effective !inputs !eval()",
             "@not shuffle|shuffled|shuffling",

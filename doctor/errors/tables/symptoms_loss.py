@@ -40,7 +40,8 @@ ROWS = (
     Cause(id="loss-jumps-after-resume",
         words=(
             "loss|perplexity|metric|accuracy resum|restart|reload|continu|from_checkpoint|"
-            "from_a_checkpoint @rise|jump|spik|high|wors|back",
+            "from_a_checkpoint @rise|jump|spik|high|wors|back !rate_restart !warm_restart "
+            "!cosine !sgdr",
         ),
         examples=("loss jumps after resume", "the loss is higher after resuming from a checkpoint"),
         why="The state is not the one that was saved: optimizer, scheduler or loss scale were not "
@@ -69,7 +70,7 @@ ROWS = (
         words=(
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
             "!up_and_down !oscillat",
-            "@loss>@same !scale !accumul",
+            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul",
             "@same>loss !scale !accumul",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
@@ -115,6 +116,9 @@ ROWS = (
     ),
     Cause(id="loss-becomes-nan",
         words=(
+            "nan$|nans|inf$ only|appear|appears|happens|occurs|comes|get|gets|turns|"
+            "becomes|produces|with|for|on$ long|longer|certain|some|random|specific|rank|"
+            "sequences|samples|batches|validation|eval|layer|attention",
             "loss|gradient|grad nan$|nans|inf$|infinity",
             "nan$|nans after|step|epoch|train|output|fp16|bf16|mixed|sudden",
         ),
@@ -133,7 +137,7 @@ ROWS = (
             "loss diverg|explod|blow",
             "loss>@rise !@eval !accumul !resum !batch_size !up_and_down !gan$ !generator "
             "!discriminator",
-            "training|train|run|model diverg|unstable|instab",
+            "training|train|run|model diverg|unstable|instab !seed !two_runs !same_run",
         ),
         examples=("loss explodes after a while", "training is unstable", "the loss diverges"),
         why="Steps are too large for the curvature: the learning rate, the warm-up, no clipping, "
@@ -168,6 +172,8 @@ ROWS = (
     ),
     Cause(id="loss-saw-tooth",
         words=(
+            "loss|curve sine|wave|waves|periodic|cyclic|cycles|oscillat !discriminator "
+            "!generator",
             "loss oscillat|fluctuat|nois|zig_zag|zigzag|up_and_down|bounc|wild|jumpy|"
             "saw_tooth|sawtooth !discriminator !generator",
             "loss period",
@@ -223,6 +229,10 @@ ROWS = (
     ),
     Cause(id="rewards-do-not-rise",
         words=(
+            "reward|rewards flat|not_improv|no_improv|not_increas|no_progress|"
+            "does_not_move|plateau|noise|random",
+            "clip|clipped|truncated|cut_off completion|completions|responses|answers all|"
+            "most|every|nearly|100%|max",
             "reward|rewards|reward_std|advantage|advantages @not|@same|collaps|equal|"
             "identical|@zero|drop",
             "grpo|ppo|rloo|reinforce|rlhf|rl$ reward|rewards|reward_std|advantage|advantages|"
@@ -254,6 +264,8 @@ ROWS = (
     ),
     Cause(id="training-not-reproducible",
         words=(
+            "same|identical|fixed seed|seeds|config|code|data two|twice|both|runs|run|"
+            "trainings|times|again diverg|differ|apart|not_the_same|deviat|drift|other",
             "reproduc @not|hard|differ|fails|var",
             "results|result|loss|metrics|accuracy|numbers|output|outputs|runs differ|"
             "different|vary|varies seed|seeds|seeding|manual_seed|run|runs|rerun|every_time|"
@@ -269,5 +281,24 @@ ROWS = (
         role="symptom",
         commands=("doctor run --only GPU006", "doctor lint train.py"),
         sources=("torch-randomness",),
+    ),
+    Cause(id="schedule-not-followed",
+        words=(
+            "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
+            "too_early|too_slow|too_short|twice|constant|jumps !loss !accuracy !slurm !job !gpu",
+        ),
+        examples=("learning rate warmup seems to be ignored",
+            "the cosine schedule ends too early",
+            "my scheduler has no effect"),
+        why="The scheduler counts other steps than meant: once per micro-batch or per process, "
+            "epochs in place of steps, or a total that was computed without accumulation and "
+            "ranks. Or another one acts: DeepSpeed's own in its configuration, a checkpoint's "
+            "that was loaded, a rate that is set in the loop.",
+        fix="Print the rate at each optimizer step. Call scheduler.step() once per optimizer step, "
+            "after optimizer.step(); total steps = samples / (batch x accumulation x ranks) x "
+            "epochs. accelerate steps a prepared scheduler once per process: do not prepare it, or "
+            "multiply its numbers. DeepSpeed: set scheduler to auto or leave it out there.",
+        role="symptom",
+        commands=("doctor triage train.log", "doctor lint train.py"),
     ),
 )  # fmt: skip

@@ -80,6 +80,12 @@ ROWS = (
     ),
     Cause(id="process-ends-silently",
         words=(
+            "oomkilled|oom_killed|oom_killer|exit_code_137|exitcode_137 container|pod|"
+            "process|training|job|host|ram$|although",
+            "exit|exits|exited|code|signal|status|killed|dies|died -9|137|sigkill|signal_9|"
+            "killed$ nothing|no$|without|only|else|log|just|message|traceback|error "
+            "!gpu_memory !watchdog",
+            "training|script|job|run|process|python just|simply|suddenly killed",
             "kernel|notebook|jupyter|colab|process|script|program|python|training dies|"
             "died|dead|killed|crash|crashes|exits|exit|quits|disappears|closes|ends "
             "without|no_error|no_message|no_traceback|silent|silently|any_error",
@@ -116,8 +122,10 @@ ROWS = (
     ),
     Cause(id="memory-more-than-expected",
         words=(
+            "@oom|@memory batch_size|batch|sequence|length 2$|4$|8$|larger|only works|fits|"
+            "fine|but|crash|max !@eval !same !equal !random !sometimes !zero2|zero_2",
             "@memory|@oom uses|needs|takes|requires|use|need|used|consum more|much|lot|"
-            "expected|high",
+            "expected|high !zero2|zero_2",
             "why|how_much @memory|@oom !releas !free",
         ),
         examples=("uses more memory than expected", "why do I get out of memory with a 7B model"),
@@ -148,5 +156,28 @@ ROWS = (
         role="symptom",
         commands=("sudo fuser -v /dev/nvidia*", "doctor run --only GPU002"),
         sources=("torch-faq-memory",),
+    ),
+    Cause(id="saving-saves-nothing",
+        words=(
+            "checkpointing|gradient_checkpointing|zero_2|zero_3|zero2|zero3|fsdp|offload|lora|"
+            "qlora|8bit|8_bit|4bit|flash|flash_attention|bf16|fp16|batch_size_1|batch_size "
+            "@memory|vram @not|same|no_difference|no_effect|more|unchanged|still|equal|higher "
+            "!nan !leak !@eval !@rise",
+        ),
+        examples=("gradient checkpointing makes no difference to memory",
+            "memory usage is the same with batch size 1 and 4",
+            "zero3 uses more memory than zero2"),
+        why="It saves another part than the one that is large: checkpointing saves activations, "
+            "ZeRO and FSDP divide weights, gradients and optimizer, LoRA saves gradients and "
+            "optimizer, 4 bits the weights. Logits (batch x length x vocabulary x 4 bytes), "
+            "buffers for gathering, a sampler beside it and torch's reserve stay. Or it was not "
+            "switched on.",
+        fix="Print torch.cuda.max_memory_allocated() after loading, after the forward pass and "
+            "after the first step: the jump names the part. nvidia-smi shows what torch reserves, "
+            "which never shrinks. Check that the setting acts (model.is_gradient_checkpointing, "
+            "the lines of DeepSpeed, trainable parameters, the number of ranks: sharding over one "
+            "GPU saves nothing).",
+        role="symptom",
+        commands=("doctor run --only MEM001", "doctor guard --all -- python train.py"),
     ),
 )  # fmt: skip

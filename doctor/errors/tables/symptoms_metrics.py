@@ -106,9 +106,14 @@ ROWS = (
     ),
     Cause(id="same-class-predicted",
         words=(
+            "f1|recall|precision|accuracy @zero minority|rare|positive|one|some|small "
+            "class|classes|label",
+            "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
+            "never_changes|frozen every|each|all|epoch|epochs !loss !train",
             "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
             "network same|only|one$|single|always|every|all$ class|classes|label|"
-            "background|majority|category|negative|positive|zeros|mask !labels !stuck",
+            "background|majority|category|negative|positive|zeros|mask !labels !stuck "
+            "!different_class",
         ),
         examples=(
             "model predicts the same class for every image",
@@ -125,6 +130,9 @@ ROWS = (
     ),
     Cause(id="predictions-vary",
         words=(
+            "different|another|other|changes class|label|answer|prediction|result|output "
+            "every_time|each_time|every_run|each_run|on_every !prompt !generat !seed "
+            "!trained !batch",
             "same|identical|one|single>picture|image|photo|input|inputs|sample|example|sentence|"
             "tensor|clip|recording|x_ray|row twice|each_time|every_time|each_call|every_call|"
             "two_times|again|several_times|repeat|run_to_run|each_run|every_run|call_to_call "
@@ -170,6 +178,8 @@ ROWS = (
     ),
     Cause(id="metrics-not-shown",
         words=(
+            "curve|curves|plot|wandb|tensorboard|loss gap|gaps|missing|empty|holes step|"
+            "steps|points|curve|values|plot !@eval !between",
             "no_log",
             "loss|metrics|logs|wandb|tensorboard|training_loss @not>show|log|logged|"
             "display|print|appear|updat",
@@ -188,6 +198,8 @@ ROWS = (
     ),
     Cause(id="evaluation-worse-than-training",
         words=(
+            "by_heart|memoris|memoriz|learned_the_training !epoch_boundar !each_epoch "
+            "!every_epoch !steps_at",
             "@eval>loss|error|perplexity @rise|wors|higher|diverg !merg",
             "@eval accuracy|acc$|score|metric|metrics|f1|performance|results @bad|@fall|"
             "@same|@not|chance|gap",
@@ -212,6 +224,8 @@ ROWS = (
     ),
     Cause(id="accuracy-too-good",
         words=(
+            "accuracy|acc$|score|auc|f1 100_percent|100_%|99_percent|perfect first|one|"
+            "epoch|immediately|after !on_new",
             "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect|"
             "100%|1.0$ !discriminator",
             "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"

@@ -5,22 +5,17 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(id="pictures-black",
-        words=(
-            "black|nan|all_zero picture|pictures|image|images|samples fp16|half_precision|float16|"
-            "vae|sdxl|diffusion|generat !black_and_white !dataset !loss",
-        ),
-        examples=("SDXL gives black images in fp16",),
-        why="The decoder overflows in fp16 (the VAE of SDXL does), and NaN become black pixels; "
-            "else a safety checker replaced the picture.",
-        fix="Decode in fp32 (pipe.vae.to(torch.float32), or upcast_vae()), with bf16, or with a "
-            "VAE made for fp16 (madebyollin/sdxl-vae-fp16-fix). If latents are NaN already, "
-            "the network itself overflows: bf16 or fp32.",
-        role="symptom",
-        commands=("doctor run --only NUM001",),
-    ),
     Cause(id="never-stops-generating",
         words=(
+            "repeat|repeats|repeating|keeps|goes_on|continues|rambles until|till|up_to "
+            "max_new_tokens|max_tokens|max_length|limit|maximum",
+            "keeps|goes_on|continues generating|talking|writing|answering|producing|"
+            "inventing|asking !gibberish !nonsense",
+            "writes|invents|answers|generates|asks|makes_up next|another|more|new|own|user "
+            "user_turn|turn|turns|question|questions|prompt|message after|itself|instead|"
+            "then|answer",
+            "hits|reaches|runs_into|always max_new_tokens|max_tokens|token_limit|"
+            "length_limit answer|generat|output|model|completion|every",
             "@not>stop|end$|finish|terminat generat|talk|output|print|until|answer|token|"
             "model|llama|qwen|after",
             "generat|output|talk|answer endless|forever|non_stop|nonstop|until_max|"
@@ -41,6 +36,13 @@ ROWS = (
     ),
     Cause(id="repeats-itself",
         words=(
+            "same|identical|one sentence|answer|answers|text|output|reply|response|words "
+            "no_matter|whatever|regardless|for_any|every_prompt|every_question|"
+            "any_question|any_prompt",
+            "repeat|repeats|repeating answer|answers|response|line|paragraph|question|text|"
+            "same !until !max_new_tokens !twice",
+            "stuck|loop|loops|looping loop|token|word|phrase|sentence generat|output|"
+            "answer|decod|inference|text !the_loss !train",
             "repeat|repeats|repeating|repeated itself|same|token|tokens|word|words|"
             "sentence|sentences|endless|over|phrase|output|generat",
             "repetit",
@@ -107,6 +109,14 @@ ROWS = (
     ),
     Cause(id="training-has-no-effect",
         words=(
+            "lora|adapter|fine_tun|finetun|sft|train|trains|training quality|answers|"
+            "outputs|output|behaviour|behavior @not chang|differ|improv at_all|any !loss",
+            "how|check|verify|know|tell|see|whether lora|adapter|fine_tun|finetun|training "
+            "trained|learns|learned|works|worked|applied|active|effect|does_something "
+            "!loss !time !slow !gpu !reward",
+            "adapter|lora|fine_tun|finetun|dpo|sft no_effect|nothing|no_change|not_applied|"
+            "not_used|ignored|unchanged|same_as_base|like_the_base|like_before|"
+            "no_different|identical",
             "fine_tun|finetun|training|lora|adapter no_effect|no_impact|no_influence|"
             "no_difference",
             "same|identical|like|equal output|outputs|answers|answer|results|generations|"
@@ -122,6 +132,9 @@ ROWS = (
     ),
     Cause(id="forgets-what-it-knew",
         words=(
+            "unlearn|unlearned|catastrophic|lost_its|no_longer|cannot|cant$|stopped|"
+            "anymore|any_more|used_to chat|follow|instruction|instructions|speak|english|"
+            "answer|reason|refus|code|skills|general|know !load !train !start !memory !gpu",
             "forget|forgot|forgets|forgetting",
             "los|loses|lost|losing general|previous|base|english|other|original abilit|"
             "knowledge|skill|capabilit",
@@ -135,6 +148,10 @@ ROWS = (
     ),
     Cause(id="inference-differs-from-training",
         words=(
+            "gguf|ollama|llama.cpp|llamacpp|vllm|sglang|onnx|tensorrt|export|exported|"
+            "deployed nonsense|garbage|gibberish|rubbish|differ|wrong|bad|wors|other|"
+            "stupid|dumb while|but|although|fine|good|works|correct|transformers|notebook|"
+            "hf$|huggingface !slow !memory",
             "inference|production|vllm|sglang|gguf|ollama|llama.cpp|llamacpp|onnx|serving|"
             "deploy|deployed|tensorrt @bad|different|mismatch|not_the_same",
             "works training|notebook but_not|not_in",
@@ -165,6 +182,10 @@ ROWS = (
     ),
     Cause(id="quantized-model-bad",
         words=(
+            "qat$|quantization_aware|quantisation_aware|fake_quant",
+            "quantiz|quantis|quantized|4bit|4_bit|8bit|8_bit|int8|int4|awq|gptq|gguf|"
+            "q4_k_m|nf4|fp8 perplexity|ppl|score|scores|accuracy|benchmark huge|high|"
+            "higher|explod|drop|drops|fall|falls|bad|wors|jump|lower|poor|lost !merg !train",
             "quantiz|quantis|quantized|4bit|4_bit|8bit|8_bit|int8|int4|awq|gptq @bad|quality|"
             "garbage|accuracy !merg !train",
         ),
@@ -178,6 +199,9 @@ ROWS = (
     ),
     Cause(id="new-tokens-unknown",
         words=(
+            "after|since new|adding|added|special|resiz token|tokens|embedding|vocab "
+            "perplexity|loss|quality|output @rise|goes_up|wors|bad|huge|high|jump|spik|"
+            "nonsense",
             "new|newly|added|special|additional>token>@not|unknown|split|random|no_effect|"
             "untrained !stop !generat !eos",
             "ignor>new|added|special>token",
@@ -193,6 +217,9 @@ ROWS = (
     ),
     Cause(id="checkpoint-too-large",
         words=(
+            "merg|merged|saved|checkpoint|checkpoints|adapter twice|double|doubled|half|"
+            "huge|larger|bigger large|big|size|as_large|as_big|gb|than !@memory !slow "
+            "!batch !loss !accuracy",
             "checkpoint|adapter|model|file|safetensors size|file|gb|mb|checkpoint large|big|"
             "huge|twice|double|small|empty|tiny !batch !memory",
         ),
@@ -234,6 +261,9 @@ ROWS = (
     ),
     Cause(id="zero-shard-cannot-load",
         words=(
+            "checkpoint|checkpoints|state|resum|load gpus|ranks|nodes|world_size|8$ on_4|"
+            "on_2|on_1|fewer|other_number|different_number|another_number|single_gpu|"
+            "one_gpu|less_gpus|more_gpus @not|fails|error|mismatch !memory !oom !slow",
             "convert|merge|load|export|consolidate|combine zero|zero_3|deepspeed|fsdp|"
             "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|one_file",
         ),
@@ -244,5 +274,29 @@ ROWS = (
             "merge-weights.",
         role="symptom",
         commands=("doctor scan CHECKPOINT",),
+    ),
+    Cause(id="worse-than-base",
+        words=(
+            "benchmark|benchmarks|score|scores|accuracy|mmlu|gsm8k|eval|evaluation|results|quality|"
+            "performance|answers|downstream|model wors|lower|drop|drops|below|fell|decreas|degrad|"
+            "hurts|less than|compared|before|after base|original|pretrained|untuned|start|"
+            "instruct|fine_tun|finetun|sft !merg !quantiz !batch !load !resum !identical",
+            "fine_tun|finetun|sft|lora|dpo|training hurts|degrad|destroy|ruin|damag|wors model|"
+            "score|benchmark|accuracy|quality|performance|it$ !merg !quantiz !batch",
+            "loss>great|fine|good|falls|low|decreas>but>benchmark|score|accuracy|quality|answers|"
+            "downstream wors|bad|lower|drop|poor|below",
+        ),
+        examples=("benchmark score got worse than the base model after fine-tuning",
+            "fine-tuning made the model worse"),
+        why="The evaluation does not use the format of the training (template, system prompt, "
+            "stop), the model forgot what the benchmark asks for (a rate or epochs that are too "
+            "high, narrow data), or the data teach another style of answer than it counts.",
+        fix="First evaluate the base with the same command: its score must be the published one. "
+            "Then the tuned model with the chat template of its training, and read ten of its "
+            "answers: right answers that are not counted mean the format; wrong ones mean "
+            "forgetting, so a tenth of the rate, one epoch, LoRA with a small rank, 5 to 20 % of "
+            "general data. Compare an early checkpoint.",
+        role="symptom",
+        commands=("doctor scan CHECKPOINT", "doctor triage train.log"),
     ),
 )  # fmt: skip

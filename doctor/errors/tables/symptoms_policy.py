@@ -20,6 +20,8 @@ ROWS = (
     ),
     Cause(id="reward-exploited",
         words=(
+            "dpo|rlhf|ppo|grpo|kto|orpo|preference refus|shorter|too_short|bland|evasive|"
+            "sycophan|flatter|apolog after|model|answers|responses|everything",
             "reward_hack",
             "reward|rewards|score @rise|goes_up|up$|high|improv|better @bad|hack|cheat|exploit|"
             "meaningless|longer|quality !@not>@rise !@not>improv",
@@ -60,5 +62,68 @@ ROWS = (
             "raise beta.",
         role="symptom",
         commands=("doctor triage train.log", "doctor lint train.py"),
+    ),
+    Cause(id="policy-answers-alike",
+        words=(
+            "entropy @fall|@zero|collaps|vanish|low|tiny|nothing|disappear|gone grpo|ppo|rl$|"
+            "policy|reinforce|rloo|dapo|rollout|completion|completions|exploration|training|reward",
+            "completion|completions|answers|samples|rollout|rollouts|responses|generations "
+            "@alike|no_diversity grpo|ppo|rl$|policy|group|rollout|reward !base !zero",
+            "diversity|variety lose|lost|loses|@fall|collaps|vanish|gone|no$|low answers|samples|"
+            "completions|outputs|rollouts|generat|rl$|grpo|ppo",
+        ),
+        examples=("entropy collapses during GRPO",
+            "all completions of a group look alike",
+            "answers lose their diversity in RL"),
+        why="The policy has become sure of one answer: without exploration the rewards of a group "
+            "do not differ, and nothing more is learned. A rate that is too high, many updates per "
+            "batch, a symmetric clip and sampling at a low temperature speed it up.",
+        fix="Go back to a checkpoint before the fall. Sample at temperature 1.0 with top_p 1, "
+            "raise the upper clip alone (epsilon_high 0.28), lower the learning rate and the "
+            "updates per batch, leave out prompts that are always or never solved, and add a "
+            "small entropy bonus or KL term. If answers were alike from the start, the sampling "
+            "is greedy.",
+        role="symptom",
+        commands=("doctor triage train.log",),
+    ),
+    Cause(id="sampler-off-policy",
+        words=(
+            "vllm|sglang|sampler|rollout|rollouts|inference|generation "
+            "logprob|logprobs|log_prob|log_probs|logp|logps|probabilities|importance|ratio "
+            "differ|mismatch|gap|apart|diverg|@not|grow|grows|off|drift|far",
+            "weights|update|updates|sync vllm|sglang|sampler|rollout @not|old|stale|never|late "
+            "reach|sync|updat|arriv|weights|policy",
+        ),
+        examples=("vllm logprobs differ from the trainer's",
+            "rollouts use stale weights, vllm is not updated"),
+        why="The texts that are trained on were drawn from another policy than the one that is "
+            "trained: the sampler keeps old weights, computes in another precision, or with "
+            "another temperature or template.",
+        fix="Print the difference of the log-probabilities per token, of sampler and trainer, at "
+            "the first step: 0.001 to 0.02 is usual. Large at once: the same dtype, temperature, "
+            "template and attention on both sides. Growing with the steps: the update of the "
+            "sampler's weights does not arrive (vllm_enable_sleep_mode=False, reset of the prefix "
+            "cache, a newer trainer); LoRA must be merged or loaded anew before each round. "
+            "Truncated importance sampling corrects what remains.",
+        role="symptom",
+        commands=("doctor triage train.log",),
+    ),
+    Cause(id="completions-grow",
+        words=(
+            "completion|completions|response|responses|answer|answers|reasoning length|longer|long "
+            "@rise|keeps|explod|longer_and_longer|limit|max$ !memory !oom !slow !stop !reward",
+            "overlong|length_hack|length_bias|verbos reward|grpo|ppo|rl$|dpo|completion|answers",
+        ),
+        examples=("completion length keeps growing until it hits the limit",
+            "answers become longer and longer in GRPO"),
+        why="The loss or the reward favours length: a mean per sequence makes each token of a long "
+            "wrong answer cheap, a reward model likes long texts, or cut answers cost nothing.",
+        fix="Average the loss over all tokens of the batch (loss_type dapo or dr_grpo), leave cut "
+            "completions out of it (mask_truncated_completions) or let them cost, add a mild "
+            "penalty on length near the limit, and give a reward only to an answer that ends. DPO: "
+            "balance the lengths of chosen and rejected answers, or a length-normalized loss. "
+            "Growth with a rising score of an evaluation is wanted: raise the limit then.",
+        role="symptom",
+        commands=("doctor triage train.log",),
     ),
 )  # fmt: skip

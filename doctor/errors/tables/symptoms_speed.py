@@ -90,9 +90,17 @@ ROWS = (
     ),
     Cause(id="slower-every-epoch",
         words=(
+            "tokens_per|tokens/s|samples_per|samples/s|images_per|images/s|throughput|it/s|"
+            "mfu|speed decreas|degrad|drop|drops|fall|falls|declin|gets_worse|goes_down|"
+            "sinks|halves over|hours|time|hour|day|days|gradual|slowly|steadily|after|"
+            "during|epochs !upgrad !batch_size",
+            "step|steps|iteration|iterations|epoch|epochs|seconds|time takes|takes_longer|"
+            "longer|slower gradual|slowly|steadily|over_time|more_and_more|each_hour|"
+            "than_at_the_start|than_in_the_beginning !upgrad !update !new_version",
             "slower|slow$|slows|slowdown|slowing|drops every|each|gradual|progress|after|"
             "over_time|longer|as_training|during speed|training|step|steps|it/s|iteration|"
-            "iterations|epoch|epochs|throughput|it$ !@memory !ram$",
+            "iterations|epoch|epochs|throughput|it$ !every_second !every_other !every_few "
+            "!@memory !ram$",
             "slower_and_slower",
             "speed|throughput|it/s @fall|lower time|over|from|after|during",
             "each|every>epoch|step|iteration>longer|slower>than|before|previous|last",
@@ -124,6 +132,9 @@ ROWS = (
     ),
     Cause(id="gpu-not-busy",
         words=(
+            "every_second|every_other|every_few|every_third|every_10|every_100|every_n|"
+            "periodic|regularly|sometimes step|steps|batch|batches|iteration slow|slower|"
+            "stall|pause|longer|spike",
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load @bad|"
             "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$",
             "gpu|gpus idl|starv|underutil|wait|sits|not_fully|not_used",
@@ -166,10 +177,10 @@ ROWS = (
     ),
     Cause(id="slower-than-expected",
         words=(
-            "slower|slow than|expected|very|too|extremely|should|so$ training|train|"
-            "fine_tuning|finetuning|step|model|gpu|it$|inference|run !compile !gpus "
-            "!the_others !ddp !checkpoint",
-            "slower>than !compile !gpus !the_others !ddp",
+            "slower|slow than|expected|very|too|extremely|should|so$ training|train|fine_tuning|"
+            "finetuning|step|model|gpu|it$|inference|run !qlora|4bit|4_bit|8bit|8_bit|quantiz "
+            "!compile !gpus !the_others !ddp !checkpoint",
+            "slower>than !qlora|4bit|4_bit|8bit|8_bit|quantiz !compile !gpus !the_others !ddp",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
         ),
         examples=("training is very slow", "slower than a A100 should be",
@@ -180,20 +191,6 @@ ROWS = (
             "GPU's clocks under load.",
         role="symptom",
         commands=("doctor run", "doctor prescribe", "doctor lint train.py"),
-    ),
-    Cause(id="compile-not-faster",
-        words=(
-            "compile|compiled|torch.compile slow|slower|@not|recompil faster|slower|slow|"
-            "speed|eager|speedup|every|each",
-            "recompil every|each|all|constant|again|step|many",
-        ),
-        examples=("torch.compile is slower", "recompiling every step"),
-        why="Shapes change, the graph breaks in many places, or compilation was counted into the "
-            "time.",
-        fix="TORCH_LOGS=recompiles,graph_breaks names both; pad to fixed shapes, mark "
-            "dynamic=True, measure after 50 steps.",
-        role="symptom",
-        commands=("doctor run --only SMK010",),
     ),
     Cause(id="training-hangs",
         words=(
@@ -216,6 +213,8 @@ ROWS = (
     ),
     Cause(id="hangs-at-the-end",
         words=(
+            "nccl|timeout|timeouts|timed_out|watchdog end_of|last|after|final epoch|batch|"
+            "step !first !start !minutes",
             "@hang end|last|finish|finished|exit|destroy|final",
             "@hang end|last|finish|final epoch|batch|dataset|data|training|uneven|divisible",
             "@not>exit|terminat|finish|end$|ends$|quit process|script|training|program|"
@@ -229,23 +228,11 @@ ROWS = (
         role="symptom",
         commands=("doctor lint train.py", "doctor triage LOG_DIRECTORY"),
     ),
-    Cause(id="checkpoint-slow",
-        words=(
-            "saving|save|writing|loading|load|saves checkpoint|checkpoints|model|weights|"
-            "shards slow|long|forever|minutes|hours !loss !dataloader !reward",
-        ),
-        examples=("saving checkpoints takes minutes", "loading the model is slow"),
-        why="All state goes through one rank and one file, a network disk is slow, or the whole "
-            "state is gathered first.",
-        fix="Measure the disk, then save sharded and asynchronously "
-            "(torch.distributed.checkpoint.async_save), and keep fewer.",
-        role="symptom",
-        commands=("doctor run --only DSK001,DSK002",),
-    ),
     Cause(id="gpu-not-found",
         words=(
-            "gpu|gpus|cuda @not>found|detect|avail|recogni|visible|see$|used",
-            "@not>see|detect|find|use|using|recogni gpu|gpus|cuda",
+            "gpu|gpus|cuda @not>found|detect|avail|recogni|visible|see$|used "
+            "!second|other|others|third|half",
+            "@not>see|detect|find|use|using|recogni gpu|gpus|cuda !second|other|others|third|half",
             "is_available false",
             "running|runs|trains|training on_cpu|on_the_cpu|cpu_instead",
         ),
@@ -296,5 +283,23 @@ ROWS = (
             "before the run.",
         role="symptom",
         commands=("doctor run --only DSK001",),
+    ),
+    Cause(id="one-gpu-idle",
+        words=(
+            "one|only|single|first|second|other|others|rest|gpu_0|gpu_1|half gpu|gpus|card|cards "
+            "used|use|uses|working|works|idle|0%|never|busy|utiliz !@memory !slow !@oom !faster "
+            "!no_process !hang !not_freed !cpu !container",
+        ),
+        examples=("only one of my four GPUs is used",
+            "the second GPU is never used",
+            "training on two GPUs uses 100% of one and 0% of the other"),
+        why="The script was started as one process: nothing divides the work unless a launcher "
+            "starts a process for each GPU. Or CUDA_VISIBLE_DEVICES hides the others, the "
+            "scheduler gave one, or device_map spread the layers, which then work in turn.",
+        fix="torchrun --nproc-per-node N train.py, or accelerate launch --num_processes N (see "
+            "accelerate env); print the number of processes at the start. No device_map in "
+            "training. echo $CUDA_VISIBLE_DEVICES and nvidia-smi -L in the job show what it got.",
+        role="symptom",
+        commands=("nvidia-smi -L", "doctor run --gpus 2"),
     ),
 )  # fmt: skip

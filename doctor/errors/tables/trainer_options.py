@@ -44,6 +44,16 @@ ROWS = (
                 "Take a template with {% generation %} ... {% endgeneration %} around the "
                 "answer (newer TRL patches those of known models), a longer max_length, or "
                 "completion_only_loss with columns prompt and completion."),
+            Wording(r"(?:dataset|data) is not conversational|only supported for conversational "
+                r"data",
+                "ValueError: You set `assistant_only_loss=True`, but the dataset is not "
+                "conversational. This option is only supported for conversational datasets.",
+                "Which tokens are an answer is read from the roles of messages, and this data set "
+                "has plain text, or columns of other names.",
+                "Give a column messages with role and content (or prompt and completion as lists "
+                "of messages) and no dataset_text_field; for plain text set "
+                "assistant_only_loss=False, or give columns prompt and completion with "
+                "completion_only_loss=True."),
             Wording(r"DataCollatorForCompletionOnlyLM[^\n]{0,120}pack|"
                 r"packing[^\n]{0,80}(?:DataCollatorForCompletionOnlyLM|not compatible|requires? "
                 r"(?:flash|padding))",

@@ -66,7 +66,8 @@ ROWS = (
               "base model. Please check the target modules and try again.",),
         wordings=(
             Wording(r"Please specify `?target_modules`? (?:or `?target_parameters`? )?in "
-                r"`?peft_config|Target module .{1,200} is not supported\. Currently, only",
+                r"`?peft_config|Target module [\s\S]{1,300}? is not supported\. Currently, "
+                "only",
                 "ValueError: Please specify `target_modules` in `peft_config`",
                 "PEFT knows no default layers for this architecture, or a name in target_modules "
                     "is of a whole block and not of a linear layer.",

@@ -67,6 +67,15 @@ DROPPED = re.compile(
     r"discard(?:ed|ing)|ignor(?:ed|ing)|exclud(?:ed|ing))\b[^\d\n]{0,40}?(\d[\d,]{0,12}) ?(?:/|of|"
     r"out of) ?(?:the )?(\d[\d,]{0,12})\b(?! ?(?:steps|iterations|epochs|updates|parameters))"
 )
+REMAIN = re.compile(
+    r"\b(?:dropp(?:ed|ing)|filter(?:ed|ing)(?: out)?|skipp(?:ed|ing)|remov(?:ed|ing)|"
+    r"discard(?:ed|ing)|exclud(?:ed|ing))\b[^\d\n]{0,40}?(?P<out>\d[\d,]{0,12})\b[^\n]{0,80}?"
+    r"(?<![\d,])(?P<left>\d[\d,]{0,12}) (?:\w{1,12} )?(?:remain|left|kept|survive)|"
+    r"(?<![\d,])(?P<kept>\d[\d,]{0,12}) [^\d\n]{0,40}\bafter [^\d\n]{0,30}filter[^\d\n]{0,30}?"
+    r"(?P<whole>\d[\d,]{0,12}) (?:\w{1,12} )?(?:before|in total|originally)|"
+    r"(?<![\d,])(?P<first>\d[\d,]{0,12}) [^\d\n]{0,40}\bafter [^\d\n]{0,30}filter[^\d\n]{0,30}?"
+    r"(?P<rest>\d[\d,]{0,12})\b"
+)
 OF_SAMPLES = re.compile(
     r"\b(?:samples?|examples?|rows|records|sequences|conversations|documents|images|clips|"
     r"utterances|texts|pairs|items)\b"
@@ -112,6 +121,10 @@ def _of_samples(lower: str) -> Iterator[tuple[str, float]]:
     found = DROPPED.search(lower) if OF_SAMPLES.search(lower) else None
     if found and 0 < _whole(found[1]) <= _whole(found[2]):
         yield LEFT_OUT, _whole(found[1]) / _whole(found[2])
+    elif (found := REMAIN.search(lower)) and OF_SAMPLES.search(lower):
+        left = _whole(found["left"] or found["kept"] or found["rest"])
+        whole = _whole(found["whole"] or found["first"] or "0") or left + _whole(found["out"])
+        yield LEFT_OUT, max(0.0, 1 - left / max(whole, 1))
     elif REFUSES.search(lower):
         yield REFUSED, 1
 

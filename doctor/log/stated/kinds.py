@@ -44,15 +44,22 @@ def _worded(words: str, expression: str, name: str, kind: str = "") -> Worded:
     return Worded(tuple(words.split()), re.compile(expression, re.IGNORECASE), name, kind)
 
 
+NAMED = (
+    r"\b(?:method|algo(?:rithm)?|trainer|trainer_type|training_type|train_method|objective|"
+    r"loss_type|rlhf_type|recipe)['\"]?\s?[=: ]\s?['\"]?"
+)
+"""How a configuration names the way of training."""
 METHODS = (
     _worded("dpo kto orpo cpo simpo ipo loss_type",
         r"\b(?:DPO|KTO|ORPO|CPO|SimPO|IPO)(?:Config|Trainer|Arguments)?\(|\bstage[=: ]+['\"]?(?:dpo"
         r"|kto|orpo)\b|\brl['\"]?: ['\"]?(?:dpo|kto|orpo|simpo)|loss_type['\"]?[=:]\s?['\"]?(?:"
-        r"sigmoid|ipo|hinge|simpo)\b|\btrain_dpo|\bdpo\.py", "method", "preference"),
+        r"sigmoid|ipo|hinge|simpo)\b|\btrain_dpo|\bdpo\.py|"
+        + NAMED + r"(?:dpo|kto|orpo|cpo|simpo|ipo)\b",
+        "method", "preference"),
     _worded("grpo rloo ppo adv_estimator onlinedpo num_generations openrlhf",
         r"\b(?:GRPO|RLOO|PPOv2|OnlineDPO)(?:Config|Trainer)?\(|adv_estimator['\"]?[=:]\s?['\"]?"
         r"(?:grpo|gae|rloo|reinforce)|\bstage[=: ]+['\"]?ppo\b|\bnum_generations['\"]?[=:]|"
-        r"main_ppo|openrlhf|\brl['\"]?: ['\"]?(?:grpo|ppo)|algo\w*['\"]?: ['\"]?grpo",
+        r"main_ppo|openrlhf|\brl['\"]?: ['\"]?(?:grpo|ppo)|" + NAMED + r"(?:grpo|rloo|dapo|gspo)\b",
         "method", "policy"),
     _worded("lora peft patched",
         r"\bLoraConfig\b|\badapter['\"]?[=:]\s?['\"]?q?lora|(?:finetuning|train)_type[=: ]+['\"]?"

@@ -53,6 +53,10 @@ SETTINGS = {
         "early_stopping_patience early_stopping early_stop early_stop_patience "
         "early_stopping_rounds"
     ),
+    "aux_loss_weight": (
+        "router_aux_loss_coef aux_loss_coef moe_aux_loss_coef moe_aux_loss_coeff aux_loss_alpha "
+        "aux_loss_weight load_balancing_loss_coef"
+    ),
     "entropy_weight": "ent_coef entropy_coef entropy_coeff entropy_loss_coef entropy_weight",
     "epochs": (
         "num_train_epochs num_epochs epochs max_epochs n_epochs_train total_epochs max_epoch niter "
