@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.metrics import whole
+from doctor.checks.script.metrics import epoch_sums, whole
 from doctor.checks.script.naming import direction, is_loader
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
@@ -47,6 +47,8 @@ def curve_of_means(reading: Training) -> Iterator[Match]:
 
 def count_by_batches(reading: Training) -> Iterator[Match]:
     yield from whole.summed(reading)
+    yield from epoch_sums.by_other_length(reading)
+    yield from epoch_sums.divided_before(reading)
     for each in reading.assignments:
         if not each.augmented or not each.loops:
             continue
@@ -247,6 +249,7 @@ def _is_averaged(reading: Training, call: Call, number: int) -> bool:
 
 def sum_reset(reading: Training) -> Iterator[Match]:
     """A sum or list of an epoch that is emptied in every batch, or in no epoch."""
+    yield from epoch_sums.counters_kept(reading)
     for number in reading.backwards:
         call = reading.calls[number]
         if not call.loops:
@@ -321,9 +324,11 @@ RULES = (
             "loss.item() * x.size(0) is added up and divided by len(loader)",
             "loss.item() of a mean is added up and divided by len(loader.dataset)",
             "losses with reduction='sum' are added up and divided by len(loader)",
+            "a sum over val_loader is divided by len(train_loader)",
+            "losses that were divided by the accumulation are added up, and divided once more",
         ),
         fix="Divide sums over samples by len(loader.dataset), and means of batches by len(loader).",
-        needs=("sum", "item"),
+        needs=("sum", "item", "detach"),
         sources=("mprgdeeplearninglecturenotebook-4", "mlflow-torchserve-56"),
     ),
     Rule(
@@ -356,6 +361,7 @@ RULES = (
         fires=(
             "a sum or list that is read after the loop over batches is emptied in it",
             "a loss summed over all epochs is divided by len(loader) in each",
+            "hits / total in each epoch, of counters that are 0 before the first alone",
         ),
         fix="Set it to 0 at the start of the epoch, above the loop over batches.",
         sources=("2d-hand-pose-estimation-rgb-2", "pytorch-beginner-40"),

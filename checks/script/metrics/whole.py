@@ -131,6 +131,7 @@ def of_base_two(reading: Training) -> Iterator[Match]:
 
 def of_all_processes(reading: Training) -> Iterator[Match]:
     """The mean of each process is summed over all, and reported as a mean."""
+    yield from _reduced_while_summing(reading)
     if reading.mentions("world_size", "reduceop", "get_world_size", "num_processes", "avg"):
         return
     for n, call in reading.numbered(reading.methods("all_reduce")):
@@ -155,6 +156,23 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
         if used and not divided:
             yield Match(
                 call.span, f"{value.name} is the sum of all processes' means: it grows with them"
+            )
+
+
+def _reduced_while_summing(reading: Training) -> Iterator[Match]:
+    """total += batch; all_reduce(total) in each batch: what was summed is summed again."""
+    for call in reading.named("all_reduce") if reading.loops else ():
+        name = call.args[0].name if call.args and call.args[0].kind == "name" else ""
+        if not call.loops or not name or not call.name.startswith("torch.distributed."):
+            continue
+        held = reading.assigned_to(name, call.scope)
+        grows = any(a.operator == "Add" and a.loops == call.loops for a in held)
+        if grows and all(a.augmented or call.loops[-1] not in a.loops for a in held):
+            yield Match(
+                call.span,
+                f"{name} grows, and is reduced in every batch: earlier batches are "
+                "summed over all processes again",
+                fix=f"Call all_reduce({name}) once, behind the loop.",
             )
 
 
