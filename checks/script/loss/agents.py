@@ -22,6 +22,7 @@ DECAY = re.compile(r"\b0?\.9\d*\*")
 DISCOUNT = {"gamma", "discount"}
 VALUES = {"q", "qf", "critic", "target", "net", "network", "model"}
 """Words of networks that a function gets, and asks for values."""
+RATIOS = {"ratio", "ratios", "importance", "coef"}
 ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
 
@@ -84,8 +85,9 @@ def _network(reading: Training, value: Value, scope: int, position: int, depth: 
 
 def _is_network(reading: Training, call: Call) -> bool:
     made = objects.callee(reading, call) if call.args else []
-    unknown = all(each is None for each in made)
-    if unknown and evaluate.is_parameter(reading, call.scope, call.name):
+    unknown = all(each is None or each.method == "deepcopy" for each in made)
+    own = call.name.startswith("self.") and call.name.count(".") == 1
+    if unknown and (own or evaluate.is_parameter(reading, call.scope, call.name)):
         return bool(VALUES & set(words(call.name)))
     return bool(made) and all(m is not None and m.name in reading.modules for m in made)
 
@@ -180,7 +182,7 @@ def objective(reading: Training) -> Iterator[Match]:
             any(other.method in ("clamp", "clip") for other in reading.inside(v)) for v in parts
         ]
         names = [{w for n in v.names for w in words(n)} for v in parts]
-        if sum(clipped) != 1 or not all("ratio" in n and n & ADVANTAGE for n in names):
+        if sum(clipped) != 1 or not all(n & RATIOS and n & ADVANTAGE for n in names):
             continue
         if any(_is_negative(part) for value in parts for part in flatten([value])):
             continue
@@ -216,7 +218,9 @@ def _is_minimized(reading: Training, call: Call, number: int) -> bool:
             reading.calls[n].receiver == each.target for n in reading.backwards
         ):
             return sign > 0
-    return False
+    function = reading.function(call.scope)
+    returned = [v.name for v in function.returns if v.kind == "name"]
+    return "loss" in words(function.name) and names == {*returned} and sign > 0
 
 
 def _sign(reading: Training, value: Value, names: set[str], number: int) -> int | None:
