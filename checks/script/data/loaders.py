@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
@@ -17,7 +18,7 @@ from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Assignment, Call, Value
 
 OF_TORCHVISION = "torchvision.datasets."
 SEEDS = {
@@ -41,6 +42,9 @@ def loader_settings(reading: Training) -> Iterator[Match]:
         ):  # fmt: skip
             message = f"{target} drops the samples of its last batch"
             yield Match(call.span, message, fix="drop_last=False for evaluation.")
+        if dropped is not None and (place := _dropped_for_test(reading, dropped, call)):
+            message = "the last batch of the data for evaluation is dropped"
+            yield Match(place.span, message, fix="drop_last=False for evaluation.")
         if is_inverted(call):
             message = "data for training stay in their order: shuffle is inverted"
             yield Match(call.span, message, fix="shuffle=True for training.")
@@ -60,6 +64,19 @@ def loader_settings(reading: Training) -> Iterator[Match]:
     yield from _one_seed(reading)
     yield from one_generator(reading)
     yield from changed_later(reading)
+
+
+HELD_OUT = re.compile(r"\w+\s*==\s*['\"](?:val|valid|test|eval)\w*['\"]")
+
+
+def _dropped_for_test(reading: Training, dropped: Value, call: Call) -> Assignment | None:
+    """drop_last = True under `if flag == "test"`."""
+    for each in evaluate.definitions_at(reading, dropped.name, call) if dropped.name else ():
+        tests = [reading.test_of(branch) for branch, arm in each.arms if arm == 0]
+        asked = any(test is not None and HELD_OUT.fullmatch(test.text) for test in tests)
+        if each.value.literal is True and asked:
+            return each
+    return None
 
 
 def _is_endless(reading: Training, target: str) -> bool:
@@ -203,7 +220,7 @@ RULES = (
         "batch changes the metric; workers that touch CUDA raise.",
         fires=(
             "a loader over a training set of torchvision without shuffle; shuffle=not train",
-            "drop_last=True of a loader for validation or test",
+            "drop_last=True of a loader for validation or test, also under a test of the part",
             "a random generator that a dataset makes in __init__, or the file at its start, and "
             "uses in __getitem__, and workers; the same of a transform's __init__ and __call__",
             "worker_init_fn with a constant seed",

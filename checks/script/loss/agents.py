@@ -11,7 +11,7 @@ from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -22,6 +22,7 @@ DECAY = re.compile(r"\b0?\.9\d*\*")
 DISCOUNT = {"gamma", "discount"}
 VALUES = {"q", "qf", "critic", "target", "net", "network", "model"}
 """Words of networks that a function gets, and asks for values."""
+CLIPS = re.compile(r"\bcl(?:amp|ip)\(")
 RATIOS = {"ratio", "ratios", "importance", "coef"}
 ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
@@ -178,9 +179,7 @@ def objective(reading: Training) -> Iterator[Match]:
         if len(call.args) != 2 or not call.name.startswith("torch."):
             continue
         parts = [_defined(reading, value, call) for value in call.args]
-        clipped = [
-            any(other.method in ("clamp", "clip") for other in reading.inside(v)) for v in parts
-        ]
+        clipped = [bool(CLIPS.search(expanded(reading, v, call))) for v in call.args]
         names = [{w for n in v.names for w in words(n)} for v in parts]
         if sum(clipped) != 1 or not all(n & RATIOS and n & ADVANTAGE for n in names):
             continue

@@ -97,6 +97,7 @@ def _reset(reading: Training, each: Assignment) -> bool:
         for a in reading.assignments
         if a.scope == each.scope
         and a.target in each.value.names
+        and a not in added
         and a.loops == each.loops
         and ENDS.search(render(reading, a.value))
         and "delta" not in a.target
