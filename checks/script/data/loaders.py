@@ -59,6 +59,7 @@ def loader_settings(reading: Training) -> Iterator[Match]:
         if any("rank" in name.casefold() for name in parts):
             message = "the seed depends on the rank: ranks read some samples twice, others never"
             yield Match(call.span, message, "fail", fix="Give all ranks one seed.")
+    yield from _order_lost(reading)
     yield from moved_in_workers(reading)
     yield from _normalized_first(reading)
     yield from _one_seed(reading)
@@ -77,6 +78,40 @@ def _dropped_for_test(reading: Training, dropped: Value, call: Call) -> Assignme
         if each.value.literal is True and asked:
             return each
     return None
+
+
+def _order_lost(reading: Training) -> Iterator[Match]:
+    """for x, _ in test_loader: predictions.append(...), of a loader that shuffles."""
+    for number, loop in enumerate(reading.loops):
+        source = loop.iterable
+        if "_" not in loop.targets or source is None or not is_held_out(source.name):
+            continue
+        appended = [c for n in reading.by_loop[number]
+                    if (c := reading.calls[n]).method in ("append", "extend")]  # fmt: skip
+        for each in reading.assigned_to(source.name, loop.scope) if appended else ():
+            made = reading.call_of(each.value)
+            inner = reading.target_function(made) if made is not None else None
+            if made is not None and _shuffles(reading, made, inner):
+                message = f"{source.name} is shuffled: predictions are in another order than labels"
+                yield Match(made.span, message, fix="shuffle=False for evaluation.")
+
+
+def _shuffles(reading: Training, made: Call, function: int | None) -> bool:
+    """DataLoader(shuffle=True), or a function of the file that returns one for these arguments."""
+    if function is None:
+        shuffle = made.keywords.get("shuffle") if made.method == "DataLoader" else None
+        return shuffle is not None and shuffle.literal is True
+    (returned, *others) = reading.calls_of(reading.returns(function)) or [made]
+    shuffle = returned.keywords.get("shuffle") if returned.method == "DataLoader" else None
+    parameters = reading.function(function).parameters
+    if shuffle is None or others or made.unpacked or shuffle.kind != "name":
+        return False
+    names = [p.name for p in parameters]
+    if shuffle.name not in names:
+        return False
+    place = names.index(shuffle.name)
+    given = made.given(shuffle.name, place) or parameters[place].default
+    return given is not None and given.literal is True
 
 
 def _is_endless(reading: Training, target: str) -> bool:
@@ -220,6 +255,7 @@ RULES = (
         "batch changes the metric; workers that touch CUDA raise.",
         fires=(
             "a loader over a training set of torchvision without shuffle; shuffle=not train",
+            "predictions are collected from a shuffled loader, without their labels",
             "drop_last=True of a loader for validation or test, also under a test of the part",
             "a random generator that a dataset makes in __init__, or the file at its start, and "
             "uses in __getitem__, and workers; the same of a transform's __init__ and __call__",

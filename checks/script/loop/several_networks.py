@@ -154,6 +154,39 @@ def _held_by_none(reading: Training) -> Iterator[Match]:
             )
 
 
+def _twin_held_by_none(reading: Training) -> Iterator[Match]:
+    """q1 and q2 of one class are in one loss; an optimizer holds q1 alone."""
+    owners = [parameter_owners(reading, reading.calls[n], n) for n in reading.optimizers]
+    if reading.mentions("requires_grad", "add_param_group") or not all(owners):
+        return
+    made: dict[tuple[int, str], list[tuple[str, Call]]] = {}
+    for each in reading.assignments:
+        call = reading.call_of(each.value)
+        if call is not None and call.method[:1].isupper() and not each.loops:
+            made.setdefault((each.scope, call.name), []).append((each.target, call))
+    back = {reading.calls[n].scope for n in reading.backwards}
+    for (scope, _), twins in made.items():
+        held = [name for name, _ in twins if reading.key(name, scope) in reading.trained_names]
+        for name, call in twins if held else ():
+            key = reading.key(name, scope)
+            if name in held or FROZEN & set(words(name)):
+                continue
+            runs = [c for c in reading.calls if reading.key(c.name, c.scope) == key]
+            learns = [c for c in runs if c.scope in back and not reading.is_without_graph(c)]
+            beside = any(c.name == held[0] and c.scope == learns[0].scope
+                         and c.span.line == learns[0].span.line
+                         for c in reading.calls) if learns else False  # fmt: skip
+            others = [c for c in reading.calls if c.method not in (*QUIET, "deepcopy", "print")]
+            passed = any(
+                reading.key(c.receiver, c.scope) == key
+                or any(v.kind == "name" and reading.key(v.name, c.scope) == key for v in c.values)
+                for c in others
+            )
+            if beside and not passed and not any(_is_detached(reading, c) for c in runs):
+                yield Match(call.span, f"no optimizer holds {name}, as one holds {held[0]}",
+                            fix=f"List the parameters of {name}, too.")  # fmt: skip
+
+
 FROZEN = {"teacher", "target", "ema", "ref", "reference", "frozen", "pretrained", "vgg", "lpips",
           "random", "rnd", "fixed", "noise", "aug", "augment", "augmentation"}  # fmt: skip
 
@@ -190,7 +223,12 @@ RULES = (
         title="Every network has its own optimizer and scheduler",
         severity="fail",
         find=each_of(
-            _listed_twice, _second_optimizer, _second_scheduler, _untrained, _held_by_none
+            _listed_twice,
+            _second_optimizer,
+            _second_scheduler,
+            _untrained,
+            _held_by_none,
+            _twin_held_by_none,
         ),
         why="After a copied line two optimizers hold one network, and the other network never "
         "changes. No error says so.",
@@ -199,6 +237,7 @@ RULES = (
             "two optimizers of one class over one network, stepped in one loop",
             "two schedulers of one class on one optimizer, while another has none",
             "an optimizer over an object that is never called, while another of its class trains",
+            "two networks of one class in one loss, of which an optimizer holds one",
             "a loss or head of the file with parameters, called in each step, that no optimizer "
             "holds (a warning)",
         ),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss import policies
+from doctor.checks.script.loss import gradient_paths, policies
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
 from doctor.checks.script.naming import words
@@ -32,6 +32,7 @@ def returns(reading: Training) -> Iterator[Match]:
     yield from time_limits(reading)
     yield from _end_ignored(reading)
     yield from policies.advantages(reading)
+    yield from gradient_paths.baseline_trained(reading)
     for each in reading.assignments:
         names = {w for n in each.value.all_names for w in words(n)}
         decays = names & DISCOUNT or (names & REWARD and DECAY.search(render(reading, each.value)))
@@ -260,6 +261,7 @@ RULES = (
             "a function of discounted rewards that never reads its parameter done",
             "gae = delta + gamma * lam * gae, where only delta knows the ends of episodes, or "
             "nothing reads what stores them",
+            "(reward - value) * log_prob, where value has the gradient of a critic (a warning)",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",
@@ -269,6 +271,7 @@ RULES = (
             "discount",
             "GAMMA",
             "DISCOUNT",
+            "log_prob",
             "mse_loss",
             "MSELoss",
             "smooth_l1_loss",

@@ -36,7 +36,9 @@ MIXED = re.compile(rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*([\w.]+)\)\)")
 
 
 def of_latents(reading: Training) -> Iterator[Match]:
-    if not reading.mentions("logvar", "log_var", "lv", "log_sigma", "logsigma", "log_std", "logstd"):
+    if not reading.mentions(
+        "logvar", "log_var", "lv", "log_sigma", "logsigma", "log_std", "logstd"
+    ):
         return
     for text, span, scope in containing(reading, POSITIVE, NOISE, OF_STD):
         if OF_STD.search(text):

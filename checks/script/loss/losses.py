@@ -37,10 +37,12 @@ def _loss_calls(reading: Training) -> list[tuple[int, str]]:
     if LOSSES.keys().isdisjoint(reading.script.identifiers):
         return []
     made = {
-        reading.key(target, other.scope)
-        for other in reading.named(*LOSSES)
-        for target in other.targets
-    }
+        key
+        for key, held in reading.assigned.items()
+        if any(each.value.calls or each.value.kind == "call" for each in held)
+        and any(reading.calls[n].method in LOSSES for each in held
+                for n in (each.value.call, *each.value.calls) if n >= 0)
+    }  # fmt: skip
     made |= reading.cached(_aliases).keys()
     results = []
     for number, call in enumerate(reading.calls):

@@ -344,10 +344,19 @@ RULES = (
             "exp(loss) or sqrt(mse) of batches, averaged",
             "a score of what the loop over batches sets anew: of the last batch alone",
             "2 ** loss of a cross-entropy",
+            "a loss or score that each batch of an evaluation sets anew is returned",
         ),
         fix="Collect predictions and labels in the loop, compute the score once; take the root or "
         "the exponential of the mean loss.",
-        needs=("sklearn", "exp", "sqrt", "cross_entropy", "CrossEntropyLoss"),
+        needs=(
+            "sklearn",
+            "exp",
+            "sqrt",
+            "cross_entropy",
+            "CrossEntropyLoss",
+            "no_grad",
+            "inference_mode",
+        ),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(

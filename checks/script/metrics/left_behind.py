@@ -21,10 +21,9 @@ def left_behind(reading: Training) -> Iterator[Match]:
 def _one_of_two(reading: Training) -> Iterator[Match]:
     """encoder_k and head_k are copies; only encoder_k moves towards its source."""
     copies = {
-        reading.key(target, call.scope): call
-        for call in reading.named("deepcopy")
-        for target in call.targets
-        if call.args and call.args[0].kind == "name" and target.startswith("self.")
+        reading.key(each.target, each.scope): each
+        for each in reading.assignments
+        if each.target.startswith("self.") and reading.called(each.value) == "copy.deepcopy"
     }
     if len(copies) < 2:
         return
@@ -52,6 +51,11 @@ def _blended(reading: Training) -> set[tuple[object, str]]:
     found = set()
     for loop in reading.loops:
         over = reading.inside(loop.iterable) if loop.iterable is not None else []
+        if not any(
+            call.method == "zip"
+            for call in (*over, *reading.calls_of([loop.iterable] if loop.iterable else []))
+        ):
+            continue
         members = [call for call in over if call.method in MEMBERS and call.receiver]
         if len(members) > 1:
             found |= {reading.key(call.receiver, loop.scope) for call in members}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
+from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
 from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -30,6 +30,24 @@ def of_last_batch(reading: Training) -> Iterator[Match]:
         loops = {loop for loop in found if loop is not None}
         if len(loops) == 1 and None not in found:
             yield Match(call.span, f"{call.method} is of the last batch alone: none is collected")
+
+
+def returned_last(reading: Training) -> Iterator[Match]:
+    """for x, y in val_loader: loss = criterion(...).item(); and return loss behind the loop."""
+    for scope, function in enumerate(reading.script.functions):
+        places = zip(function.returns, function.exits, function.exit_loops, strict=False)
+        for value, (number, arms), loops in places:
+            named = value.items if value.kind == "list" else (value,)
+            end = Call("return", function.span, scope, arms=arms, loops=loops)
+            for name in (v.name for v in named if v.kind == "name" and direction(v.name)):
+                loop = _loop_of(reading, name, end, number)
+                inside = reading.by_loop.get(loop, []) if loop is not None else []
+                held = [a for a in reading.assigned_to(name, scope) if loop in a.loops]
+                quiet = all(reading.is_without_graph(reading.calls[n]) for n in inside)
+                read = any(name in v.all_names for n in inside for v in reading.calls[n].values)
+                if held and inside and quiet and not read:
+                    message = f"{name} is of the last batch alone: it is set anew in each"
+                    yield Match(held[0].span, message, fix="Add the batches up, and divide.")
 
 
 def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | None:
@@ -232,6 +250,7 @@ def loaders_of(reading: Training, new: str, each: Assignment) -> list[str]:
 
 def epoch_scores(reading: Training) -> Iterator[Match]:
     yield from of_last_batch(reading)
+    yield from returned_last(reading)
     yield from of_base_two(reading)
 
 
