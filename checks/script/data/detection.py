@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script.data import mirrored
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import formulas, render, statements, texts_in
+from doctor.checks.script.rendering import render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span, Value
@@ -29,31 +29,12 @@ def boxes(reading: Training) -> Iterator[Match]:
         yield from _background(reading)
         if any(SOFTMAX.search(c.name) for c in models):
             yield from _from_zero(reading)
-    yield from _sides_exchanged(reading)
     yield from _flipped_alone(reading)
     yield from _resized_alone(reading)
     yield from mirrored.landmarks(reading)
     yield from mirrored.corners(reading)
     yield from mirrored.exchanged(reading)
     yield from mirrored.masks(reading)
-
-
-ACROSS = r"(?<![\w.])(?:c?x[12c]?|x_?(?:min|max|cent\w*)|b?w|(?:box|bbox)_?w\w*)"
-DOWN = r"(?<![\w.])(?:c?y[12c]?|y_?(?:min|max|cent\w*)|b?h|(?:box|bbox)_?h\w*)"
-BY_HEIGHT = re.compile(ACROSS + r"/[\w.]*(?:height|img_h|im_h|image_h)\b", re.IGNORECASE)
-BY_WIDTH = re.compile(DOWN + r"/[\w.]*(?:width|img_w|im_w|image_w)\b", re.IGNORECASE)
-
-
-def _sides_exchanged(reading: Training) -> Iterator[Match]:
-    """x / image_height and y / image_width."""
-    if not reading.mentions("height", "img_h", "im_h", "image_h"):
-        return
-    down = {scope for text, _, scope in reading.cached(formulas) if BY_WIDTH.search(text)}
-    for text, span, scope in reading.cached(formulas) if down else ():
-        if scope in down and BY_HEIGHT.search(text):
-            yield Match(span, "x is divided by the height and y by the width: they are exchanged",
-                        fix="Divide x and w by the width, y and h by the height.")  # fmt: skip
-            return
 
 
 def _corners(reading: Training) -> Iterator[Match]:

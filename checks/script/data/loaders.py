@@ -90,28 +90,21 @@ def _order_lost(reading: Training) -> Iterator[Match]:
                     if (c := reading.calls[n]).method in ("append", "extend")]  # fmt: skip
         for each in reading.assigned_to(source.name, loop.scope) if appended else ():
             made = reading.call_of(each.value)
-            inner = reading.target_function(made) if made is not None else None
-            if made is not None and _shuffles(reading, made, inner):
+            if made is not None and _shuffles(reading, made):
                 message = f"{source.name} is shuffled: predictions are in another order than labels"
                 yield Match(made.span, message, fix="shuffle=False for evaluation.")
 
 
-def _shuffles(reading: Training, made: Call, function: int | None) -> bool:
+def _shuffles(reading: Training, made: Call) -> bool:
     """DataLoader(shuffle=True), or a function of the file that returns one for these arguments."""
-    if function is None:
-        shuffle = made.keywords.get("shuffle") if made.method == "DataLoader" else None
-        return shuffle is not None and shuffle.literal is True
-    (returned, *others) = reading.calls_of(reading.returns(function)) or [made]
-    shuffle = returned.keywords.get("shuffle") if returned.method == "DataLoader" else None
-    parameters = reading.function(function).parameters
-    if shuffle is None or others or made.unpacked or shuffle.kind != "name":
-        return False
-    names = [p.name for p in parameters]
-    if shuffle.name not in names:
-        return False
-    place = names.index(shuffle.name)
-    given = made.given(shuffle.name, place) or parameters[place].default
-    return given is not None and given.literal is True
+    function = reading.target_function(made)
+    inner = reading.calls_of(reading.returns(function)) or [made]
+    shuffle = inner[0].keywords.get("shuffle") if inner[0].method == "DataLoader" else None
+    given = () if function is None else reading.function(function).parameters
+    for place, parameter in enumerate(given):
+        if shuffle is not None and parameter.name == shuffle.name and not made.unpacked:
+            shuffle = made.given(parameter.name, place) or parameter.default
+    return shuffle is not None and shuffle.literal is True
 
 
 def _is_endless(reading: Training, target: str) -> bool:

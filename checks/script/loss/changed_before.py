@@ -27,7 +27,7 @@ def changed_before(reading: Training) -> Iterator[Match]:
 
 
 CUT_LAST = re.compile(r"mask\w*['\"\])]*\[(?:<>|:),:-1\]")
-CUT_FIRST = re.compile(r"(?:label|input_?id|target|token)\w*['\"\])]*\[(?:<>|:),1:(?:,:)?\]")
+CUT_FIRST = re.compile(r"(?:label|input_?id|target|token|\bids)\w*['\"\])]*\[(?:<>|:),1:(?:,:)?\]")
 
 
 def _mask_of_other_places(reading: Training) -> Iterator[Match]:

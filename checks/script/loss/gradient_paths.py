@@ -11,7 +11,7 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import containing, expanded, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Value
 
 CONSTANT = re.compile(
     r"torch\.(?:ones|zeros|full)(?:_like)?\(|(?:^|_)(?:real|fake|valid|ones|zeros)"
@@ -25,28 +25,18 @@ CRITIC = re.compile(r"critic|value|baseline", re.IGNORECASE)
 
 def constant_terms(reading: Training) -> Iterator[Match]:
     """bce(score.detach(), ones) as a term of the loss that backward() is called on."""
-    kinds = dict(loss_calls(reading)) if reading.methods("detach") else {}
-    for number in reading.backwards if kinds else ():
+    for number in reading.backwards if reading.methods("detach") else ():
         back = reading.calls[number]
         name = reading.loss_name(back)
         for each in evaluate.definitions_at(reading, name, back)[:1] if name else ():
-            for term in flatten([each.value]):
-                call = reading.calls[term.call] if term.call in kinds else None
-                if call is not None and _is_constant(reading, call):
-                    message = f"{call.args[0].name} is detached: this term gives no gradient"
+            calls = (reading.calls[v.call] for v in flatten([each.value]) if v.kind == "call")
+            for call in (c for c in calls if len(c.args) == 2 and c.args[0].kind == "name"):
+                score = call.args[0].name
+                made = evaluate.definitions_at(reading, score, call)[:1]
+                cut = made and reading.called(made[0].value).endswith("detach")
+                if cut and CONSTANT.search(expanded(reading, call.args[1], call, 1)):
+                    message = f"{score} is detached: this term gives no gradient"
                     yield Match(call.span, message, fix="Detach it where the other network learns.")
-
-
-def _is_constant(reading: Training, call: Call) -> bool:
-    if len(call.args) < 2 or call.args[0].kind != "name":
-        return False
-    found = evaluate.definitions_at(reading, call.args[0].name, call)
-    detached = bool(found) and all(
-        (made := reading.call_of(each.value)) is not None
-        and (made.method == "detach" or reading.under_no_grad(each.contexts))
-        for each in found[:1]
-    )
-    return detached and bool(CONSTANT.search(expanded(reading, call.args[1], call, 1)))
 
 
 def baseline_trained(reading: Training) -> Iterator[Match]:

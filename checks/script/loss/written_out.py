@@ -114,11 +114,11 @@ def _mixed_apart(reading: Training) -> Iterator[Match]:
     """lam of one image, and 1 - lam of its label; images and labels of two permutations."""
     drawn: dict[tuple[int, str], str] = {}
     for text, span, scope in containing(reading, DRAWN):
-        for found in DRAWN.finditer(text):
-            if drawn.setdefault((scope, found["lam"]), found["x"]) != found["x"]:
+        for mix in DRAWN.finditer(text):
+            if drawn.setdefault((scope, mix["lam"]), mix["x"]) != mix["x"]:
                 yield Match(
                     span,
-                    f"{found['x']} is mixed by a permutation of its own",
+                    f"{mix['x']} is mixed by a permutation of its own",
                     fix="Draw one permutation, and index both with it.",
                 )
     inputs = re.compile(r"\(\((?P<lam>\w+)\*(?P<x>\w+)\)\+\(\(1-(?P=lam)\)\*(?P=x)\[(?P<perm>\w+)")

@@ -263,14 +263,9 @@ def sum_reset(reading: Training) -> Iterator[Match]:
             ]
             inside = [a for a in plain if a.loops == batch and not a.arms]
             before = [a for a in plain if len(a.loops) < len(batch)]
-            if inside and before and inside[0].span.order < each.order:
-                if _read_after(reading, target, call):
-                    yield Match(inside[0].span, f"{target} is emptied in every batch")
-            elif len(batch) > 1 and plain and all(not a.loops for a in plain):
-                loader = reading.loops[batch[-1]].iterable
-                names = set(loader.all_names) if loader is not None else set()
-                if _averaged_per_epoch(reading, target, batch[:-1], call.scope, names):
-                    yield Match(plain[0].span, f"{target} goes on through all epochs")
+            emptied = inside and before and inside[0].span.order < each.order
+            if emptied and _read_after(reading, target, call):
+                yield Match(inside[0].span, f"{target} is emptied in every batch")
 
 
 def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
@@ -294,20 +289,6 @@ def _read_after(reading: Training, target: str, call: Call) -> bool:
         for n in reading.scope_calls(call.scope)
         for v in reading.calls[n].args
     )
-
-
-def _averaged_per_epoch(
-    reading: Training, target: str, loops: tuple[int, ...], scope: int, names: set[str]
-) -> bool:
-    """target / len(loader) in the loop over epochs."""
-    for n, call in reading.numbered(reading.methods("len")):
-        if call.scope == scope and call.loops == loops and call.args and call.args[0].name in names:
-            for value, _, where in reading.expressions:
-                for part in flatten([value]) if where == scope and n in value.calls else ():
-                    divides = part.name == "Div" and len(part.items) == 2
-                    if divides and part.items[0].name == target and part.items[1].call == n:
-                        return True
-    return False
 
 
 RULES = (

@@ -9,7 +9,7 @@ from doctor.checks.script.naming import direction, is_held_out, is_loader, is_tr
 from doctor.checks.script.rendering import containing, lines, lines_of, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Span, Value
+from doctor.facts.script import Assignment, Span, Value, last_part
 
 BY_LENGTH = re.compile(
     r"(?P<sum>[\w.]+?)(?:\.item\(\))?/(?:float\()?len\((?P<by>[\w.]+?)(?:\.dataset)?\)"
@@ -25,8 +25,9 @@ def by_other_length(reading: Training) -> Iterator[Match]:
         for match in BY_LENGTH.finditer(text):
             loader = _summed_over(reading, match["sum"], scope, span)
             if loader and is_loader(match["by"]) and _are_other_parts(loader, match["by"]):
-                message = f"{match['sum']} is a sum over {loader}, and is divided by the length of "
-                yield Match(span, f"{message}{match['by']}", fix=f"Divide by len({loader}).")
+                short, by = last_part(loader), last_part(match["by"])
+                message = f"{match['sum']} is a sum over {short}, and is divided by len({by})"
+                yield Match(span, message, fix=f"Divide by len({short}).")
 
 
 def _are_other_parts(one: str, other: str) -> bool:
@@ -47,7 +48,8 @@ def divided_before(reading: Training) -> Iterator[Match]:
     for each in reading.assignments:
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
-        for name in {n.partition(".")[0] for n in (*each.value.all_names, *_receivers(reading, each.value))}:  # fmt: skip
+        named = (*each.value.all_names, *_receivers(reading, each.value))
+        for name in {n.partition(".")[0] for n in named}:
             by = _divisor(reading, name, each)
             if by and by not in each.value.all_names:
                 yield from _divided_again(reading, each, by)
@@ -97,34 +99,45 @@ def _divided_again(reading: Training, each: Assignment, by: str) -> Iterator[Mat
 
 
 def counters_kept(reading: Training) -> Iterator[Match]:
-    """hits / total in each epoch, of counters that are set to 0 before the first."""
+    """hits / total or loss / len(loader) in each epoch, of what is set to 0 before the first."""
     for each in reading.assignments:
         if not each.augmented or each.operator != "Add" or len(each.loops) < 2:
             continue
-        plain = [a for a in reading.assigned_to(each.target, each.scope) if not a.augmented]
         iterable = reading.iterable_of(each)
-        batches = iterable is not None and any(is_loader(n) for n in iterable.all_names)
-        if not batches or not plain or any(a.loops or a.value.literal != 0 for a in plain):
+        names = iterable.all_names if iterable is not None else ()
+        if not (any(map(is_loader, names)) or direction(each.target)) or not _is_kept(
+            reading, each
+        ):
             continue
-        epoch = each.loops[:-1]
-        ratio = re.compile(rf"\(?{re.escape(each.target)}\)?/(?P<by>[\w.]+)")
-        for text, span in _in_epoch(reading, epoch):
+        lengths = [re.escape(f"len({name})") for name in names if name]
+        by_what = "|".join([*lengths, r"[\w.]+(?!\()"])
+        ratio = re.compile(rf"(?<![\w.]){re.escape(each.target)}\)?/(?P<by>{by_what})")
+        for text, span in reading.cached(_by_loops).get(each.loops[:-1], ()):
             by = ratio.search(text)
             own = lines_of(reading, each.scope, by["by"]) if by else []
-            if by and all(a.loops == each.loops for a in own if a.augmented) and (
-                own and all(not a.loops for a in own if not a.augmented)
-            ):  # fmt: skip
-                yield Match(span, f"{each.target} and {by['by']} go on through all epochs",
-                            fix="Set both to 0 in each epoch.")  # fmt: skip
+            grows = own and all(a.loops == each.loops if a.augmented else not a.loops for a in own)
+            if by and (grows or "len(" in by["by"]):
+                yield Match(
+                    span,
+                    f"{each.target} goes on through all epochs",
+                    fix="Set it to 0 in each epoch.",
+                )
                 return
 
 
-def _in_epoch(reading: Training, loops: tuple[int, ...]) -> Iterator[tuple[str, Span]]:
-    """What the loop over epochs computes behind its batches."""
+def _is_kept(reading: Training, each: Assignment) -> bool:
+    """Only 0, before the first epoch, is assigned to it."""
+    plain = [a for a in reading.assigned_to(each.target, each.scope) if not a.augmented]
+    return bool(plain) and all(not a.loops and a.value.literal == 0 for a in plain)
+
+
+def _by_loops(reading: Training) -> dict[tuple[int, ...], list[tuple[str, Span]]]:
+    """What is assigned and passed, by the loops around it."""
+    table: dict[tuple[int, ...], list[tuple[str, Span]]] = {}
     for line in reading.cached(lines):
-        if line.loops == loops:
-            yield line.text, line.span
-    for number in reading.by_loop.get(loops[-1], ()):
-        call = reading.calls[number]
-        if call.loops == loops:
-            yield ",".join(render(reading, v) for v in call.values), call.span
+        table.setdefault(line.loops, []).append((line.text, line.span))
+    for call in reading.calls:
+        if call.loops and call.values:
+            text = ",".join(render(reading, v) for v in call.values)
+            table.setdefault(call.loops, []).append((text, call.span))
+    return table

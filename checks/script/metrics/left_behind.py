@@ -49,16 +49,9 @@ def _one_of_two(reading: Training) -> Iterator[Match]:
 def _blended(reading: Training) -> set[tuple[object, str]]:
     """Networks whose parameters a loop goes over beside those of another."""
     found = set()
-    for loop in reading.loops:
-        over = reading.inside(loop.iterable) if loop.iterable is not None else []
-        if not any(
-            call.method == "zip"
-            for call in (*over, *reading.calls_of([loop.iterable] if loop.iterable else []))
-        ):
-            continue
-        members = [call for call in over if call.method in MEMBERS and call.receiver]
-        if len(members) > 1:
-            found |= {reading.key(call.receiver, loop.scope) for call in members}
+    for call in reading.named("zip"):
+        members = [c for v in call.args for c in reading.inside(v) if c.method in MEMBERS]
+        found |= {reading.key(c.receiver, call.scope) for c in members if c.receiver}
     return found
 
 
