@@ -162,7 +162,8 @@ def _twin_held_by_none(reading: Training) -> Iterator[Match]:
     made: dict[tuple[int, str], list[tuple[str, Call]]] = {}
     for each in reading.assignments:
         call = reading.call_of(each.value)
-        if call is not None and call.method[:1].isupper() and not each.loops:
+        own = call is not None and not call.name.startswith("torch.") and not each.loops
+        if call is not None and own and call.method[:1].isupper():
             made.setdefault((each.scope, call.name), []).append((each.target, call))
     back = {reading.calls[n].scope for n in reading.backwards}
     for (scope, _), twins in made.items():

@@ -112,16 +112,14 @@ def counters_kept(reading: Training) -> Iterator[Match]:
         lengths = [re.escape(f"len({name})") for name in names if name]
         by_what = "|".join([*lengths, r"[\w.]+(?!\()"])
         ratio = re.compile(rf"(?<![\w.]){re.escape(each.target)}\)?/(?P<by>{by_what})")
-        for text, span in reading.cached(_by_loops).get(each.loops[:-1], ()):
+        for text in reading.cached(_by_loops).get(each.loops[:-1], ()):
             by = ratio.search(text)
             own = lines_of(reading, each.scope, by["by"]) if by else []
             grows = own and all(a.loops == each.loops if a.augmented else not a.loops for a in own)
             if by and (grows or "len(" in by["by"]):
-                yield Match(
-                    span,
-                    f"{each.target} goes on through all epochs",
-                    fix="Set it to 0 in each epoch.",
-                )
+                start = reading.assigned_to(each.target, each.scope)[0].span
+                message = f"{each.target} goes on through all epochs"
+                yield Match(start, message, fix="Set it to 0 in each epoch.")
                 return
 
 
@@ -131,13 +129,13 @@ def _is_kept(reading: Training, each: Assignment) -> bool:
     return bool(plain) and all(not a.loops and a.value.literal == 0 for a in plain)
 
 
-def _by_loops(reading: Training) -> dict[tuple[int, ...], list[tuple[str, Span]]]:
+def _by_loops(reading: Training) -> dict[tuple[int, ...], list[str]]:
     """What is assigned and passed, by the loops around it."""
-    table: dict[tuple[int, ...], list[tuple[str, Span]]] = {}
+    table: dict[tuple[int, ...], list[str]] = {}
     for line in reading.cached(lines):
-        table.setdefault(line.loops, []).append((line.text, line.span))
+        table.setdefault(line.loops, []).append(line.text)
     for call in reading.calls:
         if call.loops and call.values:
             text = ",".join(render(reading, v) for v in call.values)
-            table.setdefault(call.loops, []).append((text, call.span))
+            table.setdefault(call.loops, []).append(text)
     return table
