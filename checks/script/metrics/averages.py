@@ -49,6 +49,7 @@ def count_by_batches(reading: Training) -> Iterator[Match]:
     yield from whole.summed(reading)
     yield from epoch_sums.by_other_length(reading)
     yield from epoch_sums.divided_before(reading)
+    yield from epoch_sums.by_last_index(reading)
     for each in reading.assignments:
         if not each.augmented or not each.loops:
             continue
@@ -306,6 +307,7 @@ RULES = (
             "loss.item() of a mean is added up and divided by len(loader.dataset)",
             "losses with reduction='sum' are added up and divided by len(loader)",
             "a sum over val_loader is divided by len(train_loader)",
+            "for i, x in enumerate(loader): total += loss; and total / i behind the loop",
             "losses that were divided by the accumulation are added up, and divided once more",
         ),
         fix="Divide sums over samples by len(loader.dataset), and means of batches by len(loader).",

@@ -43,6 +43,28 @@ def _summed_over(reading: Training, name: str, scope: int, span: Span) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
+BY_INDEX = re.compile(r"(?<![\w.])(?P<sum>[\w.]+)/(?P<by>[A-Za-z_]\w*)(?![\w.(\[])")
+
+
+def by_last_index(reading: Training) -> Iterator[Match]:
+    """for i, batch in enumerate(loader): total += loss; and total / i behind the loop."""
+    found = [(t, s, scope) for t, s, scope in containing(reading, BY_INDEX)]
+    found += [(f"{a.target}/{render(reading, a.value)}", a.span, a.scope)
+              for a in reading.assignments if a.operator == "Div"]  # fmt: skip
+    for text, span, scope in found:
+        for match in BY_INDEX.finditer(text):
+            held = [a for a in lines_of(reading, scope, match["sum"]) if a.augmented and a.loops]
+            loop = reading.loops[held[-1].loops[-1]] if held else None
+            made = reading.call_of(loop.iterable) if loop is not None else None
+            counted = made is not None and made.name == "enumerate" and len(made.values) == 1
+            if loop is None or not counted or loop.targets[:1] != (match["by"],):
+                continue
+            inside = [reading.calls[n].span for n in reading.by_loop[held[-1].loops[-1]]]
+            if inside and span.order > max(each.order for each in inside):
+                message = f"{match['by']} is one less than the batches that {match['sum']} adds"
+                yield Match(span, message, fix=f"Divide by {match['by']} + 1.")
+
+
 def divided_before(reading: Training) -> Iterator[Match]:
     """total += loss of a loss that was divided by the accumulation, and total / len(loader)."""
     for each in reading.assignments:
