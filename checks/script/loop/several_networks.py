@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.loop.schedules import schedulers
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call
 
 GROUPS = {"SequentialLR", "ChainedScheduler"}
 
@@ -84,47 +83,6 @@ def _second_scheduler(reading: Training) -> Iterator[Match]:
             apart = exclusive(call.arms, other.arms) or call.scope != other.scope
             if same and not apart and call.args[0].kind == "name":
                 yield Match(call.span, f"{name} steps {call.args[0].name}, as {first} does")
-
-
-def _untrained(reading: Training) -> Iterator[Match]:
-    """The optimizer holds an object that is never called, and another of its class is trained."""
-    for number, made in reading.numbered(reading.optimizers):
-        owners = list(dict.fromkeys(parameter_owners(reading, made, number)))
-        if len(owners) != 1 or len(reading.optimizers) != 1 or "." in owners[0]:
-            continue
-        key = reading.key(owners[0], made.scope)
-        own = _maker(reading, owners[0], made)
-        if own is None or _is_used(reading, key, owners[0]):
-            continue
-        for n in reading.backwards:
-            loops = reading.calls[n].loops
-            around = objects.around(reading, reading.calls[n], loops[-1]) if loops else []
-            for call in (reading.calls[m] for m in around):
-                other = _maker(reading, call.name, call)
-                twin = other is not None and other is not own and other.name == own.name
-                if twin and reading.key(call.name, call.scope) not in reading.trained_names:
-                    message = f"{made.method} holds {owners[0]}, and {call.name} is trained"
-                    yield Match(made.span, message)
-                    return
-
-
-def _maker(reading: Training, name: str, call: Call) -> Call | None:
-    """The one call that made a module of this file."""
-    if "." in name or not name:
-        return None
-    value = Value("name", name=name)
-    found = list(objects.makers_at(reading, value, call))
-    first = found[0] if len(found) == 1 else None
-    return first if first is not None and first.name in reading.modules else None
-
-
-def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
-    """The object is called, or handed on to something other than its methods."""
-    return any(
-        reading.key(call.name, call.scope) == key
-        or any(v.kind == "name" and v.name == name for v in call.values)
-        for call in reading.calls
-    ) or any(a.value.kind == "name" and a.value.name == name for a in reading.assignments)
 
 
 def _held_by_none(reading: Training) -> Iterator[Match]:
@@ -227,7 +185,6 @@ RULES = (
             _listed_twice,
             _second_optimizer,
             _second_scheduler,
-            _untrained,
             _held_by_none,
             _twin_held_by_none,
         ),
@@ -237,7 +194,6 @@ RULES = (
             "the parameters of one network twice in one list",
             "two optimizers of one class over one network, stepped in one loop",
             "two schedulers of one class on one optimizer, while another has none",
-            "an optimizer over an object that is never called, while another of its class trains",
             "two networks of one class in one loss, of which an optimizer holds one",
             "a loss or head of the file with parameters, called in each step, that no optimizer "
             "holds (a warning)",
