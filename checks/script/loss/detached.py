@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss.cut import cut_off, is_output
-from doctor.checks.script.loss.gradient_paths import constant_terms
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -21,7 +20,6 @@ def loss_detached(reading: Training) -> Iterator[Match]:
     yield from decided_terms(reading)
     yield from _decided_result(reading)
     yield from cut_off(reading)
-    yield from constant_terms(reading)
     for call in reading.named("backward"):
         if call.name == "backward" or reading.is_autograd(call):
             continue
@@ -258,7 +256,6 @@ RULES = (
             "a term of the loss that a function computes of argmax of the output alone",
             "a dice loss of (sigmoid(logits) > 0.5).float()",
             "a loss of out.detach(), out.data or torch.tensor(out), and backward() on it",
-            "bce(score, ones) of a score that is detached, as a term of the loss",
             "a penalty of p.data or p.detach() of the parameters, as a term of the loss",
             "requires_grad is set on a loss that was computed (a warning)",
             "a part of the sum that backward() is called on comes from item() (a warning)",
