@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
+from doctor.checks.script.data.parts_unused import training_unused, whole_held_out
 from doctor.checks.script.naming import is_held_out, is_training, words
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
@@ -19,6 +20,8 @@ def held_out_parts(reading: Training) -> Iterator[Match]:
     yield from _cut_by_place(reading)
     yield from _measured_on_training(reading)
     yield from _stopped_by_training(reading)
+    yield from training_unused(reading)
+    yield from whole_held_out(reading)
 
 
 def _cut_by_place(reading: Training) -> Iterator[Match]:
@@ -133,6 +136,8 @@ RULES = (
             "Subset(ImageFolder(...), range(n)), whose samples come class by class",
             "val_loss summed in a loop over train_loader without gradients",
             "the weights of the lowest training loss are saved, beside a loss without gradients",
+            "tf_train or train_mask is made and never read, and tf_val or test_mask is",
+            "train_ids = nodes[:1000] and test_ids = nodes",
         ),
         fix="torch.randperm(len(data)).tolist() or a stratified split; the loop "
         "over val_loader; compare the validation loss.",

@@ -16,7 +16,7 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "target", "gt",
-         "annotation"}  # fmt: skip
+         "annotation", "annotations", "segmap", "labelmap"}  # fmt: skip
 SMOOTH = re.compile(r"BILINEAR|BICUBIC|LANCZOS|ANTIALIAS|INTER_(?:LINEAR|CUBIC|AREA)|bilinear|"
                     r"bicubic")  # fmt: skip
 NEAREST = re.compile("nearest", re.IGNORECASE)
@@ -170,6 +170,7 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
         return
     classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")
     classes = classes or _is_rounded(reading, subject, call)
+    classes = classes or _becomes_whole(reading, subject, call.scope)
     soft = "align_corners" in call.keywords or (
         call.method == "interpolate" and "mode" not in call.keywords
     )
@@ -191,6 +192,18 @@ def _holds_classes(reading: Training, scope: int) -> bool:
     counts = reading.cached(class_counts)
     several = not counts or max(counts) > 2
     return whole and several and not halves and reading.mentions("cross_entropy", "crossentropy")
+
+
+def _becomes_whole(reading: Training, name: str, scope: int) -> bool:
+    """torch.as_tensor(np.array(mask), dtype=torch.long), without a threshold or a scale."""
+    whole = re.compile(rf"\b{re.escape(name)}\b.*(?:int64|\.long\(|torch\.long)")
+    texts = [text for text, _, where in reading.cached(formulas) if where == scope]
+    changed = re.compile(rf"\b{re.escape(name)}\b[^,]*(?:/|>|==)")
+    counts = reading.cached(class_counts)
+    several = not counts or max(counts) > 2
+    halves = any(c.scope == scope and c.operator in (">", ">=") for c in reading.comparisons)
+    found = any(whole.search(t) for t in texts) and not any(changed.search(t) for t in texts)
+    return found and several and not halves
 
 
 PALETTE = "PIL resizes an image with a palette by its nearest pixel"

@@ -27,7 +27,7 @@ JOINS = ("cat", "concatenate", "concat", "hstack", "pad")
 def shifted_twice(reading: Training) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         labels = call.keywords.get("labels")
-        inputs = call.given("input_ids", 0)
+        inputs = call.given("input_ids", 0) or call.keywords.get("inputs_embeds")
         if labels is None or inputs is None or not _is_shifted(reading, labels, inputs, call):
             continue
         message = "labels are shifted here, and the model shifts them once more"
@@ -152,9 +152,9 @@ def _of_dataset(reading: Training, name: str, call: Call) -> tuple[Value, Call] 
 
 
 def _bounds(value: Value) -> tuple[object, object] | None:
-    """Start and stop of the last index of x[:, start:stop]; None of anything else."""
+    """Start and stop of x[:, start:stop], also of x[:, start:stop, :]; None of anything else."""
     index = value.items[1] if value.kind == "item" and len(value.items) == 2 else Value("other")
-    last = index.items[-1] if index.kind == "list" and index.items else index
+    last = index.items[:2][-1] if index.kind == "list" and index.items else index
     if last.kind != "slice" or len(last.items) != 3:
         return None
     return last.items[0].literal, last.items[1].literal

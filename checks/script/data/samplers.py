@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.loop.order import calls_reached
-from doctor.checks.script.naming import is_held_out
+from doctor.checks.script.naming import is_held_out, is_training
 from doctor.checks.script.ranks import OTHERS, depends_on_rank, wrapping_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -30,7 +30,7 @@ def set_epoch_missing(reading: Training) -> Iterator[Match]:
         loader = _loader_of(reading, call, number) if _shuffles(reading, call) else None
         if loader is None or any(is_held_out(name) for name in (*call.targets, *loader.targets)):
             continue
-        if _trains_in_epochs(reading):
+        if _trains_in_epochs(reading) or _read_in_epochs(reading, loader):
             yield Match(call.span, "the sampler shuffles alike in every epoch: no set_epoch()")
 
 
@@ -66,6 +66,15 @@ def _trains_in_epochs(reading: Training) -> bool:
         )
         for outer in range(len(reading.loops))
     )
+
+
+def _read_in_epochs(reading: Training, loader: Call) -> bool:
+    """Another file does the steps: a loop over numbers holds the loop over this loader."""
+    inner = {n for target in loader.targets for n in reading.loops_over(loader.scope, target)}
+    around = {call.loops[:-1] for n in inner for m in reading.by_loop[n]
+              if (call := reading.calls[m]).loops[-1:] == (n,)}  # fmt: skip
+    epochs = any(_counts(reading, outer) for loops in around for outer in loops)
+    return epochs and not reading.backwards and is_training("".join(loader.targets))
 
 
 def _counts(reading: Training, loop: int) -> bool:

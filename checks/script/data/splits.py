@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.origins import shared_rows
+from doctor.checks.script.data.parts_unused import held_out_unused
 from doctor.checks.script.data.split_again import drawn_for_each_part
 from doctor.checks.script.data.split_slices import overlapping_slices
 from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.scores import improvements_compared
-from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
+from doctor.checks.script.naming import direction, is_held_out, is_training, words
 from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
@@ -28,7 +29,7 @@ def evaluated_on_training(reading: Training) -> Iterator[Match]:
         yield Match(call.span, f"{name} reads {rows}, which trains the model")
     yield from _augmented_parts(reading)
     yield from _below_split(reading)
-    yield from _held_out_unused(reading)
+    yield from held_out_unused(reading)
     yield from _overlapping(reading)
     yield from overlapping_slices(reading)
     yield from _chosen_by_test(reading)
@@ -94,41 +95,6 @@ def _trainers_on_test(reading: Training) -> Iterator[Match]:
                 yield Match(reading.calls[number].span, f"{value.name} chooses the checkpoint, and "
                             f"{call.method}() reports of it")  # fmt: skip
                 break
-
-
-def _held_out_unused(reading: Training) -> Iterator[Match]:
-    """evaluate(model, train_loader), while the loader for evaluation is read nowhere."""
-    loaders = [t for other in reading.named("DataLoader") for t in other.targets]
-    loaders += [t for call in reading.calls for t in call.targets if len(call.targets) > 1]
-    unused = [n for n in loaders if is_held_out(n) and is_loader(n) and "." not in n]
-    if not unused:
-        return
-    read = {n for value, _, _ in reading.expressions for n in value.all_names}
-    read |= {n for loop in reading.loops if loop.iterable is not None
-             for n in loop.iterable.all_names}  # fmt: skip
-    for call in reading.calls:
-        name = call.method.casefold()
-        evaluates = any(word in name for word in ("eval", "valid", "test")) and "train" not in name
-        if not evaluates or reading.target_function(call) is None:
-            continue
-        given = next((v.name for v in call.args if v.kind == "name" and is_loader(v.name)
-                      and is_training(v.name)), "")  # fmt: skip
-        missed = next((n for n in unused if (given and n.replace("test", "train") == given)
-                       or n.replace("valid", "train") == given
-                       or n.replace("val", "train") == given), "")  # fmt: skip
-        returned = missed and reading.function(call.scope).returns
-        if missed and not returned and _uses(reading, missed, call.scope):
-            yield Match(call.span, f"{call.method}() reads {given}, and {missed} is never used")
-
-
-def _uses(reading: Training, name: str, scope: int) -> bool:
-    """The name is bound in this function, and read in none but those that return it."""
-    readers = {
-        s for value, _, s in reading.expressions if name in value.all_names
-    } | {loop.scope for loop in reading.loops if loop.iterable is not None
-         and name in loop.iterable.all_names}  # fmt: skip
-    bound = any(name in call.targets and call.scope == scope for call in reading.calls)
-    return bound and scope not in readers
 
 
 def _augmented_parts(reading: Training) -> Iterator[Match]:

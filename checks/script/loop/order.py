@@ -91,7 +91,7 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
     for number, call in reading.numbered(reached):
         if call.method != "eval" or call.args or not call.receiver:
             continue
-        state = _is_trained(reading, call, number)
+        state = _is_trained(reading, call, number) or _runs_in(reading, call, reached)
         if state is False or _is_made_in(reading, call, reached):
             continue
         message = f"{call.receiver}.eval() in the loop, and no train() there"
@@ -100,6 +100,21 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
         else:
             yield Match(call.span, message, "fail", "" if state else "it may be another model")
         return
+
+
+def _runs_in(reading: Training, call: Call, reached: list[int]) -> bool | None:
+    """The loop passes the model to a function that calls eval(), and runs it with a graph."""
+    names = [p.name for p in reading.function(call.scope).parameters]
+    place = names.index(call.receiver) if call.receiver in names else -1
+    here = [reading.calls[n] for n in reached]
+    for site in here if place >= 0 else ():
+        given = site.given(call.receiver, place)
+        if given is None or not given.name or reading.target_function(site) != call.scope:
+            continue
+        runs = [c for c in here if c.name == given.name and c.scope == site.scope]
+        if runs and not all(reading.is_without_graph(c) for c in runs):
+            return True
+    return None
 
 
 def _has_no_modes(reading: Training, call: Call, number: int) -> bool:

@@ -19,7 +19,7 @@ from doctor.checks.script.loop.schedules import (
 )
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop, Value
@@ -142,8 +142,13 @@ def _ends_early(reading: Training, step: Call, applied: Call, length: list[Value
     own = {branch for branch, _ in step.arms}
     extra = [branch for branch, _ in applied.arms if branch not in own]
     tests = [reading.test_of(branch) for branch in extra]
+    periods = [test for test in tests if test is not None and "%" in test.text]
     divided = any(each.name in ("Div", "FloorDiv") for each in length)
-    return divided and any(test is not None and "%" in test.text for test in tests)
+    texts = " ".join(expanded(reading, each, step) for each in length) if periods else ""
+    return bool(periods) and (divided or any(
+        re.search(rf"/{re.escape(name)}(?![\w.])", texts)
+        for test in periods for name in test.all_names if re.search("accum", name, re.I)
+    ))  # fmt: skip
 
 
 def _nested(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.loop.schedules import schedulers
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call
 
 GROUPS = {"SequentialLR", "ChainedScheduler"}
 
@@ -86,47 +85,6 @@ def _second_scheduler(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, f"{name} steps {call.args[0].name}, as {first} does")
 
 
-def _untrained(reading: Training) -> Iterator[Match]:
-    """The optimizer holds an object that is never called, and another of its class is trained."""
-    for number, made in reading.numbered(reading.optimizers):
-        owners = list(dict.fromkeys(parameter_owners(reading, made, number)))
-        if len(owners) != 1 or len(reading.optimizers) != 1 or "." in owners[0]:
-            continue
-        key = reading.key(owners[0], made.scope)
-        own = _maker(reading, owners[0], made)
-        if own is None or _is_used(reading, key, owners[0]):
-            continue
-        for n in reading.backwards:
-            loops = reading.calls[n].loops
-            around = objects.around(reading, reading.calls[n], loops[-1]) if loops else []
-            for call in (reading.calls[m] for m in around):
-                other = _maker(reading, call.name, call)
-                twin = other is not None and other is not own and other.name == own.name
-                if twin and reading.key(call.name, call.scope) not in reading.trained_names:
-                    message = f"{made.method} holds {owners[0]}, and {call.name} is trained"
-                    yield Match(made.span, message)
-                    return
-
-
-def _maker(reading: Training, name: str, call: Call) -> Call | None:
-    """The one call that made a module of this file."""
-    if "." in name or not name:
-        return None
-    value = Value("name", name=name)
-    found = list(objects.makers_at(reading, value, call))
-    first = found[0] if len(found) == 1 else None
-    return first if first is not None and first.name in reading.modules else None
-
-
-def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
-    """The object is called, or handed on to something other than its methods."""
-    return any(
-        reading.key(call.name, call.scope) == key
-        or any(v.kind == "name" and v.name == name for v in call.values)
-        for call in reading.calls
-    ) or any(a.value.kind == "name" and a.value.name == name for a in reading.assignments)
-
-
 def _held_by_none(reading: Training) -> Iterator[Match]:
     """head = ArcHead(...), called in the loop that trains; the optimizer holds another network."""
     if reading.mentions("requires_grad", "add_param_group"):
@@ -152,6 +110,40 @@ def _held_by_none(reading: Training) -> Iterator[Match]:
                 "warn",
                 fix=f"Give the optimizer [*model.parameters(), *{name}.parameters()].",
             )
+
+
+def _twin_held_by_none(reading: Training) -> Iterator[Match]:
+    """q1 and q2 of one class are in one loss; an optimizer holds q1 alone."""
+    owners = [parameter_owners(reading, reading.calls[n], n) for n in reading.optimizers]
+    if reading.mentions("requires_grad", "add_param_group") or not all(owners):
+        return
+    made: dict[tuple[int, str], list[tuple[str, Call]]] = {}
+    for each in reading.assignments:
+        call = reading.call_of(each.value)
+        own = call is not None and not call.name.startswith("torch.") and not each.loops
+        if call is not None and own and call.method[:1].isupper():
+            made.setdefault((each.scope, call.name), []).append((each.target, call))
+    back = {reading.calls[n].scope for n in reading.backwards}
+    for (scope, _), twins in made.items():
+        held = [name for name, _ in twins if reading.key(name, scope) in reading.trained_names]
+        for name, call in twins if held else ():
+            key = reading.key(name, scope)
+            if name in held or FROZEN & set(words(name)):
+                continue
+            runs = [c for c in reading.calls if reading.key(c.name, c.scope) == key]
+            learns = [c for c in runs if c.scope in back and not reading.is_without_graph(c)]
+            beside = any(c.name == held[0] and c.scope == learns[0].scope
+                         and c.span.line == learns[0].span.line
+                         for c in reading.calls) if learns else False  # fmt: skip
+            others = [c for c in reading.calls if c.method not in (*QUIET, "deepcopy", "print")]
+            passed = any(
+                reading.key(c.receiver, c.scope) == key
+                or any(v.kind == "name" and reading.key(v.name, c.scope) == key for v in c.values)
+                for c in others
+            )
+            if beside and not passed and not any(_is_detached(reading, c) for c in runs):
+                yield Match(call.span, f"no optimizer holds {name}, as one holds {held[0]}",
+                            fix=f"List the parameters of {name}, too.")  # fmt: skip
 
 
 FROZEN = {"teacher", "target", "ema", "ref", "reference", "frozen", "pretrained", "vgg", "lpips",
@@ -190,7 +182,11 @@ RULES = (
         title="Every network has its own optimizer and scheduler",
         severity="fail",
         find=each_of(
-            _listed_twice, _second_optimizer, _second_scheduler, _untrained, _held_by_none
+            _listed_twice,
+            _second_optimizer,
+            _second_scheduler,
+            _held_by_none,
+            _twin_held_by_none,
         ),
         why="After a copied line two optimizers hold one network, and the other network never "
         "changes. No error says so.",
@@ -198,7 +194,7 @@ RULES = (
             "the parameters of one network twice in one list",
             "two optimizers of one class over one network, stepped in one loop",
             "two schedulers of one class on one optimizer, while another has none",
-            "an optimizer over an object that is never called, while another of its class trains",
+            "two networks of one class in one loss, of which an optimizer holds one",
             "a loss or head of the file with parameters, called in each step, that no optimizer "
             "holds (a warning)",
         ),

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss import policies
+from doctor.checks.script.loss import gradient_paths, policies
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -22,6 +22,8 @@ DECAY = re.compile(r"\b0?\.9\d*\*")
 DISCOUNT = {"gamma", "discount"}
 VALUES = {"q", "qf", "critic", "target", "net", "network", "model"}
 """Words of networks that a function gets, and asks for values."""
+CLIPS = re.compile(r"\bcl(?:amp|ip)\(")
+RATIOS = {"ratio", "ratios", "importance", "coef"}
 ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
 
@@ -30,6 +32,7 @@ def returns(reading: Training) -> Iterator[Match]:
     yield from time_limits(reading)
     yield from _end_ignored(reading)
     yield from policies.advantages(reading)
+    yield from gradient_paths.baseline_trained(reading)
     for each in reading.assignments:
         names = {w for n in each.value.all_names for w in words(n)}
         decays = names & DISCOUNT or (names & REWARD and DECAY.search(render(reading, each.value)))
@@ -84,8 +87,9 @@ def _network(reading: Training, value: Value, scope: int, position: int, depth: 
 
 def _is_network(reading: Training, call: Call) -> bool:
     made = objects.callee(reading, call) if call.args else []
-    unknown = all(each is None for each in made)
-    if unknown and evaluate.is_parameter(reading, call.scope, call.name):
+    unknown = all(each is None or each.method == "deepcopy" for each in made)
+    own = call.name.startswith("self.") and call.name.count(".") == 1
+    if unknown and (own or evaluate.is_parameter(reading, call.scope, call.name)):
         return bool(VALUES & set(words(call.name)))
     return bool(made) and all(m is not None and m.name in reading.modules for m in made)
 
@@ -176,11 +180,9 @@ def objective(reading: Training) -> Iterator[Match]:
         if len(call.args) != 2 or not call.name.startswith("torch."):
             continue
         parts = [_defined(reading, value, call) for value in call.args]
-        clipped = [
-            any(other.method in ("clamp", "clip") for other in reading.inside(v)) for v in parts
-        ]
+        clipped = [bool(CLIPS.search(expanded(reading, v, call))) for v in call.args]
         names = [{w for n in v.names for w in words(n)} for v in parts]
-        if sum(clipped) != 1 or not all("ratio" in n and n & ADVANTAGE for n in names):
+        if sum(clipped) != 1 or not all(n & RATIOS and n & ADVANTAGE for n in names):
             continue
         if any(_is_negative(part) for value in parts for part in flatten([value])):
             continue
@@ -216,7 +218,9 @@ def _is_minimized(reading: Training, call: Call, number: int) -> bool:
             reading.calls[n].receiver == each.target for n in reading.backwards
         ):
             return sign > 0
-    return False
+    function = reading.function(call.scope)
+    returned = [v.name for v in function.returns if v.kind == "name"]
+    return "loss" in words(function.name) and names == {*returned} and sign > 0
 
 
 def _sign(reading: Training, value: Value, names: set[str], number: int) -> int | None:
@@ -257,6 +261,7 @@ RULES = (
             "a function of discounted rewards that never reads its parameter done",
             "gae = delta + gamma * lam * gae, where only delta knows the ends of episodes, or "
             "nothing reads what stores them",
+            "(reward - value) * log_prob, where value has the gradient of a critic (a warning)",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",
@@ -266,6 +271,7 @@ RULES = (
             "discount",
             "GAMMA",
             "DISCOUNT",
+            "log_prob",
             "mse_loss",
             "MSELoss",
             "smooth_l1_loss",

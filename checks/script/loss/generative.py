@@ -19,6 +19,11 @@ POSITIVE = re.compile(rf"\(\(1\+{LOGVAR}\)-[^()]*(?:\([^()]*\))?[^()]*-{EXP}\)")
 """1 + logvar - mu² - exp(logvar), of which half the negative sum is the divergence."""
 NOISE = re.compile(rf"{EXP}\*(?:eps|epsilon|noise|torch\.randn)|(?:eps|epsilon|noise|torch\.randn"
                    rf"(?:_like)?\([\w.=,()]*\))\*{EXP}")  # fmt: skip
+OF_STD = re.compile(
+    r"\(1\+\(2\*(?P<s>[\w.]*log_?(?:std|sigma)\w*)\)\)-[^+]*-(?:torch\.exp\((?P=s)\)|(?P=s)\.exp\(\))"
+)
+"""1 + 2 * logstd - mu² - exp(logstd), whose last term lacks its square."""
+PER_SAMPLE = re.compile(r"(?:dim|axis)=|,-?1\)|mean\(")
 SUMMED = re.compile(rf"-0\.5\*(?:torch\.sum\(\(\(1\+{LOGVAR}\)|"
                     rf"\(\(1\+{LOGVAR}\).*\)\.sum\(\)\)?$)")  # fmt: skip
 AVERAGED = re.compile(
@@ -31,9 +36,14 @@ MIXED = re.compile(rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*([\w.]+)\)\)")
 
 
 def of_latents(reading: Training) -> Iterator[Match]:
-    if not reading.mentions("logvar", "log_var", "lv", "log_sigma", "logsigma"):
+    if not reading.mentions(
+        "logvar", "log_var", "lv", "log_sigma", "logsigma", "log_std", "logstd"
+    ):
         return
-    for text, span, scope in containing(reading, POSITIVE, NOISE):
+    for text, span, scope in containing(reading, POSITIVE, NOISE, OF_STD):
+        if OF_STD.search(text):
+            message = "exp() of the log of a deviation is no variance: it is squared"
+            yield Match(span, message, fix="1 + 2 * logstd - mu**2 - exp(logstd)**2.")
         found = POSITIVE.search(text)
         wrong = found is not None and not _negated(text, found.start())
         if wrong and not _negated_later(reading, span, scope):
@@ -67,7 +77,7 @@ def _summed_and_averaged(reading: Training) -> Iterator[Match]:
     """The reconstruction is a mean over all elements, and the divergence a sum over them."""
     for number, function in enumerate(reading.script.functions):
         own = [(t, s) for t, s, scope in reading.cached(statements) if scope == number]
-        sums = [span for text, span in own if SUMMED.search(text)]
+        sums = [s for text, s in own if SUMMED.search(text) and not PER_SAMPLE.search(text)]
         means = any(AVERAGED.search(text) for text, _ in own)
         weighs = any(WEIGHED.search(text) for text, _ in own)
         if function.returns and sums and means and not weighs:

@@ -9,7 +9,7 @@ from doctor.checks.script.loss.rebuilt import loss_rebuilt
 from doctor.checks.script.outcomes import UNKNOWN, VIEWS, outcomes
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Value, last_part
 
 LOSSES = {
     "CrossEntropyLoss": "cross_entropy", "cross_entropy": "cross_entropy",
@@ -37,10 +37,13 @@ def _loss_calls(reading: Training) -> list[tuple[int, str]]:
     if LOSSES.keys().isdisjoint(reading.script.identifiers):
         return []
     made = {
-        reading.key(target, other.scope)
-        for other in reading.named(*LOSSES)
-        for target in other.targets
-    }
+        key
+        for key, held in reading.assigned.items()
+        if any(each.value.calls or each.value.kind == "call" for each in held)
+        and any(reading.calls[n].method in LOSSES for each in held
+                for n in (each.value.call, *each.value.calls) if n >= 0)
+    }  # fmt: skip
+    made |= reading.cached(_aliases).keys()
     results = []
     for number, call in enumerate(reading.calls):
         if len(call.args) + len(call.keywords) < 2:
@@ -58,11 +61,25 @@ def _kind(reading: Training, call: Call, made: set[tuple[object, str]]) -> str |
             return LOSSES.get(call.method) if functional else None
     elif not call.name or not _may_hold(reading, call, made):
         return None
+    if (alias := reading.cached(_aliases).get(reading.key(call.name, call.scope))) is not None:
+        return alias
     kinds = {
         LOSSES.get(each.method) if each is not None and each.name.startswith("torch.nn.") else None
         for each in objects.callee(reading, call)
     }
     return kinds.pop() if len(kinds) == 1 else None
+
+
+def _aliases(reading: Training) -> dict[tuple[object, str], str]:
+    """criterion = F.cross_entropy, and nothing else is assigned to it."""
+    return {
+        key: LOSSES[last_part(held[0].value.name)]
+        for key, held in reading.assigned.items()
+        if len(held) == 1
+        and held[0].value.kind == "name"
+        and held[0].value.name.startswith("torch.nn.functional.")
+        and last_part(held[0].value.name) in LOSSES
+    }
 
 
 def _may_hold(reading: Training, call: Call, made: set[tuple[object, str]]) -> bool:

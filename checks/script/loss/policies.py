@@ -45,11 +45,23 @@ def advantages(reading: Training) -> Iterator[Match]:
             ENDS.search(render(reading, a.value))
             for a in own
             if "delta" in a.target or "td" in words(a.target)
-        )
+        ) or any(ENDS.search(render(reading, a.value)) for a in _added(reading, each))
         left = "" if knows else _stored_ends(reading)
         if left or (knows and not _reset(reading, each)):
             reason = f"{left} is read nowhere" if left else "only the delta stops"
             yield Match(each.span, f"{each.target} goes on behind the end of an episode: {reason}")
+
+
+def _added(reading: Training, each: Assignment) -> list[Assignment]:
+    """gae = gae + delta behind gae = gae * gamma * lam."""
+    name = re.escape(each.target)
+    return [
+        a
+        for a in reading.assigned_to(each.target, each.scope)
+        if a.loops == each.loops
+        and a is not each
+        and (a.operator == "Add" or re.match(rf"\(+{name}\+", render(reading, a.value)))
+    ]
 
 
 def _stored_ends(reading: Training) -> str:
@@ -69,12 +81,14 @@ def _stored_ends(reading: Training) -> str:
 
 def _reset(reading: Training, each: Assignment) -> bool:
     """Under a test for an end it is set to 0, or scaled by a flag elsewhere in the loop."""
+    added = _added(reading, each)
     others = [
         a
         for a in reading.assignments
         if a.scope == each.scope
         and a.target == each.target
         and a is not each
+        and a not in added
         and set(a.loops) & set(each.loops)
     ]
     tested = any(ENDS.search(test.text) for test in reading.tests(each))
@@ -83,6 +97,7 @@ def _reset(reading: Training, each: Assignment) -> bool:
         for a in reading.assignments
         if a.scope == each.scope
         and a.target in each.value.names
+        and a not in added
         and a.loops == each.loops
         and ENDS.search(render(reading, a.value))
         and "delta" not in a.target

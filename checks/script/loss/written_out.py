@@ -107,8 +107,20 @@ def _of_logits(reading: Training) -> Iterator[Match]:
                 break
 
 
+DRAWN = re.compile(r"\(\(1-(?P<lam>\w+)\)\*(?P<x>\w+)\[torch\.randperm\(")
+
+
 def _mixed_apart(reading: Training) -> Iterator[Match]:
-    """lam of one image, and 1 - lam of its label."""
+    """lam of one image, and 1 - lam of its label; images and labels of two permutations."""
+    drawn: dict[tuple[int, str], str] = {}
+    for text, span, scope in containing(reading, DRAWN):
+        for mix in DRAWN.finditer(text):
+            if drawn.setdefault((scope, mix["lam"]), mix["x"]) != mix["x"]:
+                yield Match(
+                    span,
+                    f"{mix['x']} is mixed by a permutation of its own",
+                    fix="Draw one permutation, and index both with it.",
+                )
     inputs = re.compile(r"\(\((?P<lam>\w+)\*(?P<x>\w+)\)\+\(\(1-(?P=lam)\)\*(?P=x)\[(?P<perm>\w+)")
     texts = reading.cached(statements)
     found = [(m, scope) for text, _, scope in texts if (m := inputs.search(text))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.rendering import lines
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -69,3 +70,18 @@ def _left_in(reading: Training) -> Iterator[Match]:
         if trains and not last and not other and AVERAGES.search(call.receiver.casefold()):
             message = "the average replaces the weights, and the training goes on from it"
             yield Match(call.span, message)
+
+
+UPDATES = re.compile(r"update|step|call|forward|ema|average")
+
+
+def decay_overwritten(reading: Training) -> Iterator[Match]:
+    """self.decay = min(self.decay, ramp): the ramp begins low, and the decay stays there."""
+    for line in reading.cached(lines):
+        if not re.search(r"^self\.\w*(?:decay|beta|momentum|tau)$", line.target):
+            continue
+        itself = re.search(rf"\bmin\((?:[^,]*,)?{re.escape(line.target)}\b", line.text)
+        if itself and UPDATES.search(reading.function(line.scope).name):
+            name = line.target
+            yield Match(line.span, f"{name} is overwritten by its own minimum: it never rises",
+                        fix="Keep the result in a local variable.")  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.metrics import whole
+from doctor.checks.script.metrics import epoch_sums, whole
 from doctor.checks.script.naming import direction, is_loader
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
@@ -47,6 +47,9 @@ def curve_of_means(reading: Training) -> Iterator[Match]:
 
 def count_by_batches(reading: Training) -> Iterator[Match]:
     yield from whole.summed(reading)
+    yield from epoch_sums.by_other_length(reading)
+    yield from epoch_sums.divided_before(reading)
+    yield from epoch_sums.by_last_index(reading)
     for each in reading.assignments:
         if not each.augmented or not each.loops:
             continue
@@ -247,6 +250,7 @@ def _is_averaged(reading: Training, call: Call, number: int) -> bool:
 
 def sum_reset(reading: Training) -> Iterator[Match]:
     """A sum or list of an epoch that is emptied in every batch, or in no epoch."""
+    yield from epoch_sums.counters_kept(reading)
     for number in reading.backwards:
         call = reading.calls[number]
         if not call.loops:
@@ -260,14 +264,9 @@ def sum_reset(reading: Training) -> Iterator[Match]:
             ]
             inside = [a for a in plain if a.loops == batch and not a.arms]
             before = [a for a in plain if len(a.loops) < len(batch)]
-            if inside and before and inside[0].span.order < each.order:
-                if _read_after(reading, target, call):
-                    yield Match(inside[0].span, f"{target} is emptied in every batch")
-            elif len(batch) > 1 and plain and all(not a.loops for a in plain):
-                loader = reading.loops[batch[-1]].iterable
-                names = set(loader.all_names) if loader is not None else set()
-                if _averaged_per_epoch(reading, target, batch[:-1], call.scope, names):
-                    yield Match(plain[0].span, f"{target} goes on through all epochs")
+            emptied = inside and before and inside[0].span.order < each.order
+            if emptied and _read_after(reading, target, call):
+                yield Match(inside[0].span, f"{target} is emptied in every batch")
 
 
 def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
@@ -293,20 +292,6 @@ def _read_after(reading: Training, target: str, call: Call) -> bool:
     )
 
 
-def _averaged_per_epoch(
-    reading: Training, target: str, loops: tuple[int, ...], scope: int, names: set[str]
-) -> bool:
-    """target / len(loader) in the loop over epochs."""
-    for n, call in reading.numbered(reading.methods("len")):
-        if call.scope == scope and call.loops == loops and call.args and call.args[0].name in names:
-            for value, _, where in reading.expressions:
-                for part in flatten([value]) if where == scope and n in value.calls else ():
-                    divides = part.name == "Div" and len(part.items) == 2
-                    if divides and part.items[0].name == target and part.items[1].call == n:
-                        return True
-    return False
-
-
 RULES = (
     Rule(
         code="SCR264",
@@ -321,9 +306,12 @@ RULES = (
             "loss.item() * x.size(0) is added up and divided by len(loader)",
             "loss.item() of a mean is added up and divided by len(loader.dataset)",
             "losses with reduction='sum' are added up and divided by len(loader)",
+            "a sum over val_loader is divided by len(train_loader)",
+            "for i, x in enumerate(loader): total += loss; and total / i behind the loop",
+            "losses that were divided by the accumulation are added up, and divided once more",
         ),
         fix="Divide sums over samples by len(loader.dataset), and means of batches by len(loader).",
-        needs=("sum", "item"),
+        needs=("sum", "item", "detach"),
         sources=("mprgdeeplearninglecturenotebook-4", "mlflow-torchserve-56"),
     ),
     Rule(
@@ -339,10 +327,19 @@ RULES = (
             "exp(loss) or sqrt(mse) of batches, averaged",
             "a score of what the loop over batches sets anew: of the last batch alone",
             "2 ** loss of a cross-entropy",
+            "a loss or score that each batch of an evaluation sets anew is returned",
         ),
         fix="Collect predictions and labels in the loop, compute the score once; take the root or "
         "the exponential of the mean loss.",
-        needs=("sklearn", "exp", "sqrt", "cross_entropy", "CrossEntropyLoss"),
+        needs=(
+            "sklearn",
+            "exp",
+            "sqrt",
+            "cross_entropy",
+            "CrossEntropyLoss",
+            "no_grad",
+            "inference_mode",
+        ),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(
@@ -356,6 +353,7 @@ RULES = (
         fires=(
             "a sum or list that is read after the loop over batches is emptied in it",
             "a loss summed over all epochs is divided by len(loader) in each",
+            "hits / total in each epoch, of counters that are 0 before the first alone",
         ),
         fix="Set it to 0 at the start of the epoch, above the loop over batches.",
         sources=("2d-hand-pose-estimation-rgb-2", "pytorch-beginner-40"),

@@ -22,7 +22,7 @@ def best_not_copied(reading: Training) -> Iterator[Match]:
             continue
         for name, value in _entries(each):
             call = _state(reading, value)
-            own = call is not None and _is_trained_here(reading, call)
+            own = call is not None and _is_trained_here(reading, call, each.loops[0])
             if not own or not _on_condition(reading, each) or _is_replaced(reading, each):
                 continue
             what = "holds the model's own tensors: training goes on changing them"
@@ -167,8 +167,14 @@ def _arms_of_training(reading: Training) -> dict[int, set[tuple[int, int]]]:
     }
 
 
-def _is_trained_here(reading: Training, call: Call) -> bool:
-    return reading.key(call.receiver, call.scope) in reading.trained_names
+def _is_trained_here(reading: Training, call: Call, loop: int) -> bool:
+    """An optimizer of the file holds it, or it runs with a graph in a loop with backward()."""
+    if reading.key(call.receiver, call.scope) in reading.trained_names:
+        return True
+    runs = (reading.calls[n] for n in reading.by_loop[loop])
+    return _trains_in(reading, loop) and any(
+        run.name == call.receiver and not reading.under_no_grad(run.contexts) for run in runs
+    )
 
 
 def _uses(call: Call, name: str) -> bool:

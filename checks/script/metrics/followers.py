@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.metrics.averaged import averages
+from doctor.checks.script.metrics.averaged import averages, decay_overwritten
 from doctor.checks.script.metrics.averaging import (
     MEMBERS,
     moved_too_far,
@@ -164,6 +164,7 @@ def never_follows(reading: Training) -> Iterator[Match]:
     yield from weights_swapped(reading)
     yield from moved_too_far(reading)
     yield from written_to_a_name(reading)
+    yield from decay_overwritten(reading)
     if not reading.backwards:
         return
     yield from _update_not_called(reading)
@@ -325,6 +326,7 @@ RULES = (
             "slow = decay * slow + (1 - decay) * fast in a loop over both networks' parameters",
             "AveragedModel without update_parameters(); ema = deepcopy(model) in each step",
             "ema.copy_to(model.parameters()) in the loop over epochs, and no restore()",
+            "self.decay = min(self.decay, ramp) in the update of an average",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
         ),
         fix="Call the update after every step, and write into the tensors: "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
+from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
 from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -30,6 +30,24 @@ def of_last_batch(reading: Training) -> Iterator[Match]:
         loops = {loop for loop in found if loop is not None}
         if len(loops) == 1 and None not in found:
             yield Match(call.span, f"{call.method} is of the last batch alone: none is collected")
+
+
+def returned_last(reading: Training) -> Iterator[Match]:
+    """for x, y in val_loader: loss = criterion(...).item(); and return loss behind the loop."""
+    for scope, function in enumerate(reading.script.functions):
+        places = zip(function.returns, function.exits, function.exit_loops, strict=False)
+        for value, (number, arms), loops in places:
+            named = value.items if value.kind == "list" else (value,)
+            end = Call("return", function.span, scope, arms=arms, loops=loops)
+            for name in (v.name for v in named if v.kind == "name" and direction(v.name)):
+                loop = _loop_of(reading, name, end, number)
+                inside = reading.by_loop.get(loop, []) if loop is not None else []
+                held = [a for a in reading.assigned_to(name, scope) if loop in a.loops]
+                quiet = all(reading.is_without_graph(reading.calls[n]) for n in inside)
+                read = any(name in v.all_names for n in inside for v in reading.calls[n].values)
+                if held and inside and quiet and not read:
+                    message = f"{name} is of the last batch alone: it is set anew in each"
+                    yield Match(held[0].span, message, fix="Add the batches up, and divide.")
 
 
 def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | None:
@@ -131,6 +149,7 @@ def of_base_two(reading: Training) -> Iterator[Match]:
 
 def of_all_processes(reading: Training) -> Iterator[Match]:
     """The mean of each process is summed over all, and reported as a mean."""
+    yield from _reduced_while_summing(reading)
     if reading.mentions("world_size", "reduceop", "get_world_size", "num_processes", "avg"):
         return
     for n, call in reading.numbered(reading.methods("all_reduce")):
@@ -155,6 +174,23 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
         if used and not divided:
             yield Match(
                 call.span, f"{value.name} is the sum of all processes' means: it grows with them"
+            )
+
+
+def _reduced_while_summing(reading: Training) -> Iterator[Match]:
+    """total += batch; all_reduce(total) in each batch: what was summed is summed again."""
+    for call in reading.named("all_reduce") if reading.loops else ():
+        name = call.args[0].name if call.args and call.args[0].kind == "name" else ""
+        if not call.loops or not name or not call.name.startswith("torch.distributed."):
+            continue
+        held = reading.assigned_to(name, call.scope)
+        grows = any(a.operator == "Add" and a.loops == call.loops for a in held)
+        if grows and all(a.augmented or call.loops[-1] not in a.loops for a in held):
+            yield Match(
+                call.span,
+                f"{name} grows, and is reduced in every batch: earlier batches are "
+                "summed over all processes again",
+                fix=f"Call all_reduce({name}) once, behind the loop.",
             )
 
 
@@ -214,6 +250,7 @@ def loaders_of(reading: Training, new: str, each: Assignment) -> list[str]:
 
 def epoch_scores(reading: Training) -> Iterator[Match]:
     yield from of_last_batch(reading)
+    yield from returned_last(reading)
     yield from of_base_two(reading)
 
 
