@@ -52,6 +52,19 @@ def alone(run: RehearsedRun) -> str:
     )
 
 
+def fewer_batches(rehearsal: Rehearsal, run: RehearsedRun) -> str:
+    """How many batches the ranks have, if the one that evaluates has the fewest and is at the end
+    of an epoch; "" otherwise."""
+    found = rehearsal.agreement
+    if found is None or found.joined or len(set(found.epoch)) < 2:
+        return ""
+    for rank in run.ranks:
+        least = found.epoch[rank.rank] if rank.rank < len(found.epoch) else 0
+        if rank.evaluating and least == min(found.epoch) and rank.evaluating % least == 0:
+            return f"an epoch has {least:,} to {max(found.epoch):,} batches, by the ranks' samplers"
+    return ""
+
+
 def parted(run: RehearsedRun) -> str:
     """The rank that had left its steps while another exchanged the gradients of one, if the ranks
     lost each other; "" otherwise."""

@@ -34,6 +34,20 @@ ORDER_FIX = (
     "state to the parameter in its place. A set of names has another order in each process: "
     "sorted(names)."
 )
+STRICT_FIX = "Load with strict=True: what is missing is an error then."
+UNSAVED_FIX = (
+    "Save model.state_dict(), which has the buffers, as named_parameters() has not, and load it "
+    "with strict=True."
+)
+REPLACED_FIX = (
+    "Load into the weights that are there (model.load_state_dict() without assign=True), and "
+    "neither assign new parameters nor make the model anew after the optimizer has taken them; "
+    "else make the optimizer after that, and load its state then."
+)
+UNTIED_FIX = (
+    "Load with model.load_state_dict() into the tied model, which keeps them one, or tie them "
+    "again before the optimizer is made: model.tie_weights(), head.weight = embedding.weight."
+)
 NOT_LOADED = (
     "The checkpoints have an optimizer's state: load it, optimizer.load_state_dict(), into the "
     "optimizer that takes the steps, after it is made and before the first step. "

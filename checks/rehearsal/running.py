@@ -10,7 +10,14 @@ from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.guard.resources import UNUSED
 from doctor.checks.rehearsal.memory import FITS, exhausted
-from doctor.checks.rehearsal.parting import AS_MANY, TOGETHER, alone, of_parted, parted
+from doctor.checks.rehearsal.parting import (
+    AS_MANY,
+    TOGETHER,
+    alone,
+    fewer_batches,
+    of_parted,
+    parted,
+)
 from doctor.checks.rehearsal.parts import some
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
@@ -78,12 +85,19 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     if killed(run) and (held := exhausted(run)):
         return fail(f"{ended}, killed{held}", fix=FITS.fix)
     if apart := alone(run):
-        return fail(f"{ended}: {apart}{raised(run)}", fix=TOGETHER)
+        return _apart(rehearsal, run, f"{ended}: {apart}", raised(run))
     if gone := parted(run):
         return of_parted(rehearsal, f"{ended}: {gone}")
     error = observed or printed_error(run)
     detail = _unused(rehearsal, error) if error else _last_line(run)
     return with_causes(f"{ended}{place(run)}{detail}", error)
+
+
+def _apart(rehearsal: Rehearsal, run: RehearsedRun, summary: str, where: str) -> Verdict:
+    """Of a rank that evaluates while another trains."""
+    if uneven := fewer_batches(rehearsal, run):
+        return fail(f"{summary}: {uneven}{where}", fix=AS_MANY)
+    return fail(f"{summary}{where}", fix=TOGETHER)
 
 
 def killed(run: RehearsedRun) -> bool:
@@ -104,7 +118,7 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     how = f"{cut_short(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
     if (apart := alone(run)) and _stands_still(run):
-        return fail(f"{how}, none of the ranks goes on: {apart}{where}", fix=TOGETHER)
+        return _apart(rehearsal, run, f"{how}, none of the ranks goes on: {apart}", where)
     if evaluating := evaluating_rank(run):
         where += _turning(run)
         return unknown(

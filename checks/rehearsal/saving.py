@@ -40,6 +40,11 @@ ROTATE_FIX = (
     "checkpoints[:-keep]: [keep:] of a list that begins with the oldest, or an order by name or in "
     "reverse, takes the newest. Where the best ones are kept, keep the newest beside them."
 )
+COPY_FIX = (
+    "Copy before the thread begins, as state_dict() has references: {k: v.detach().clone() for "
+    "k, v in model.state_dict().items()}, and copy.deepcopy(optimizer.state_dict()), as .cpu() "
+    "copies nothing that is there already; or wait for the thread before the next step."
+)
 IN_PLACE = (
     "Write into a temporary name in the same directory, flush and os.fsync() it, and os.replace() "
     "the old one, so that one whole checkpoint is always there."
@@ -60,6 +65,7 @@ def saves(rehearsal: Rehearsal) -> Verdict:
         whole(run)
         or _partial(run)
         or _shared(run)
+        or _passed(run)
         or _emptied(run)
         or _newest(run)
         or _in_place(run)
@@ -115,6 +121,18 @@ def _shared(run: RehearsedRun) -> Verdict | None:
     )
 
 
+def _passed(run: RehearsedRun) -> Verdict | None:
+    """The warning where the training changes what a thread is about to save."""
+    if not run.passed:
+        return None
+    return warn(
+        f"a thread saves {shown(run.passed, 200)} from the weights themselves, and the training "
+        "takes its next step meanwhile: the file has parts of several steps, under the first one's "
+        "number",
+        fix=COPY_FIX,
+    )
+
+
 def _emptied(run: RehearsedRun) -> Verdict | None:
     """The warning where the only checkpoint is removed before the next is there."""
     if not run.emptied:
@@ -142,12 +160,14 @@ def _newest(run: RehearsedRun) -> Verdict | None:
 def _in_place(run: RehearsedRun) -> Verdict | None:
     """The warning where each checkpoint was written over the one before it."""
     over = set(run.overwritten)
-    places = [each.path for each in run.checkpoints]
+    whole_state = [each for each in run.checkpoints if each.optimizer]  # none of weights alone
+    places = [each.path for each in whole_state or run.checkpoints]
     if not places or not all(_is_over(place, over) for place in places) or _in_turn(run, places):
         return None
+    of_state = " with an optimizer's state" if len(places) < len(run.checkpoints) else ""
     return warn(
-        f"{shown(places[-1], 200)} is the only checkpoint, and each save writes over it in place: "
-        "a stop in the middle of one leaves none",
+        f"{shown(places[-1], 200)} is the only checkpoint{of_state}, and each save writes over it "
+        "in place: a stop in the middle of one leaves none",
         fix=IN_PLACE,
     )
 
@@ -193,6 +213,7 @@ SAVES = Check(
         "the only checkpoint is removed before the next one is written",
         "the newest checkpoint is removed, and older ones stay",
         "several ranks write one file",
+        "a thread writes the weights themselves while the training changes them",
     ),
     fails=(
         "a checkpoint in {output} is damaged or lacks files",

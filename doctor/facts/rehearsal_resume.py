@@ -14,6 +14,7 @@ class Lost(Section, frozen=True, kw_only=True):
     kind: Literal[
         "weights", "buffers", "dtype", "shape", "optimizer", "group", "option", "schedule",
         "scaler", "rate", "average", "attribute", "frozen", "reference",
+        "replaced", "untied",
     ]  # fmt: skip
     names: tuple[Text, ...] = ()
     """The first of them."""
