@@ -44,6 +44,11 @@ REPLACED_FIX = (
     "neither assign new parameters nor make the model anew after the optimizer has taken them; "
     "else make the optimizer after that, and load its state then."
 )
+AHEAD_FIX = (
+    "Load the schedule's state, or step it as often as was trained, not both: load_state_dict() "
+    "brings the count with it, and so does last_epoch=. A step() before the first step of the "
+    "optimizer is one too many, too."
+)
 UNTIED_FIX = (
     "Load with model.load_state_dict() into the tied model, which keeps them one, or tie them "
     "again before the optimizer is made: model.tie_weights(), head.weight = embedding.weight."

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.checks.rehearsal.resume_remedies import (
+    AHEAD_FIX,
     ATTRIBUTE_FIX,
     AVERAGE_FIX,
     FROZEN_FIX,
@@ -260,8 +261,18 @@ def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     step = rate.step or found.saved_step + 1
     summary = f"the learning rate of step {step} is {rate.after}{begun}; without the stop it is "
     summary += rate.before
+    fix = None
+    if counters and _ahead(counters[0]):
+        summary += f"; the schedule had counted {counters[0].before} steps, now {counters[0].after}"
+        fix = AHEAD_FIX
     near = math.isclose(float(rate.before), float(rate.after), rel_tol=RATE_SHARE)
-    return warn(summary) if near else fail(summary)
+    return warn(summary, fix=fix) if near else fail(summary, fix=fix)
+
+
+def _ahead(counter: Lost) -> bool:
+    """Whether a schedule has counted steps twice."""
+    before, after = counter.before, counter.after
+    return before.isdecimal() and after.isdecimal() and int(after) > int(before)
 
 
 SCHEDULE = Check(

@@ -42,6 +42,12 @@ BEST_FIX = (
     "Save the best result so far with the step, and load it: one that begins anew lets the first "
     "evaluation after each resume overwrite the best model."
 )
+STEP_FIX = (
+    "Save the step and start the loop there. A trainer that only gets the weights begins its "
+    "count, optimizer and schedule anew: give it the checkpoint, "
+    "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
+    "Lightning."
+)
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
 end. Our own number."""
@@ -74,7 +80,7 @@ def _goes_on(found: Resumed) -> Verdict:
         return fail(
             f"the state of step {found.saved_step} is restored, but the steps are counted from 0: "
             f"{found.steps} steps were taken, {found.expected_steps} were left",
-            fix="Save the step and start the loop there.",
+            fix=STEP_FIX,
         )
     if found.passed_over:
         return fail(

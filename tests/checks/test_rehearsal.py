@@ -39,6 +39,7 @@ from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 
 CHECKS = catalog.of_families("RHS")
+RATE = ("rate", {"before": "0.001", "after": "0.0002"})
 WORDS: tuple[Any, ...] = ("runs", "agrees", "saves", "evaluates", "stops", "continues")
 RANK = RehearsedRank(
     rank=0, world=1, steps=12, seconds=(0.1, 0.1), ended=True, resident=2**29,
@@ -118,6 +119,24 @@ def test_the_remedy_of_an_average_is_not_that_of_keys() -> None:
     assert "strict=True" in (weights.fix or "")
 
 
+@pytest.mark.parametrize(
+    ("lost_parts", "code", "remedy"),
+    [
+        ([("buffers", {})], "RHS010", "as named_parameters() has not"),
+        ([("buffers", {}), ("weights", {})], "RHS010", "Load with strict=True"),
+        ([("untied", {})], "RHS010", "tie_weights"),
+        ([("replaced", {})], "RHS011", "anew after the optimizer"),
+        ([("schedule", {"before": "4", "after": "8"}), RATE], "RHS012", "not both"),
+        ([("schedule", {"before": "4", "after": "0"}), RATE], "RHS012", "after scheduler.step()"),
+    ],
+)
+def test_the_remedy_is_that_of_what_was_lost(lost_parts: Any, code: str, remedy: str) -> None:
+    parts = [lost(kind, **fields) for kind, fields in lost_parts]
+    found = findings(resumed(*parts, missed_keys=("bn.running_mean",)))[code]
+    assert found.status is Status.FAIL
+    assert remedy in (found.verdict.fix or found.check.fix)
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.code)
 def test_without_a_record_nothing_passes(check: Any) -> None:
     reason = Unknown(reason="the records could not be read")
@@ -187,6 +206,17 @@ def apart(error: str, *waiting: Waiting) -> Rehearsal:
     ranks = first, msgspec.structs.replace(RANK, rank=1, world=2)
     how: dict[str, Any] = {"code": 1} if error else {"code": None, "cut": "deadline"}
     return with_run(ranks=ranks, waiting=waiting, still=99.0, **how)
+
+
+def uneven(epoch: tuple[int, ...]) -> Rehearsal:
+    """Rank 0 is in an evaluation after step 8, and the ranks' samplers have these lengths."""
+    ranks = apart("gloo: Connection reset by peer").runs[0].ranks
+    agreement = msgspec.structs.replace(HEALTHY.agreement, epoch=epoch)
+    return msgspec.structs.replace(with_run(ranks=ranks, code=1), agreement=agreement)
+
+
+def state_in(path: str) -> OnDisk:
+    return msgspec.structs.replace(DISK, path=path, optimizer=True)
 
 
 def in_grace(*, ended: bool, **fields: Any) -> Rehearsal:
@@ -393,6 +423,26 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         "whole",
     ),
     ("RHS006", with_run(overwritten=("log.pkl",)), Status.PASS, "whole"),
+    (
+        "RHS006",
+        with_run(overwritten=("last.pt",), checkpoints=(named("best.pt"), state_in("last.pt"))),
+        Status.WARN,
+        "last.pt is the only checkpoint with an optimizer's state",
+    ),
+    (
+        "RHS006",
+        with_run(overwritten=("last.pt",), checkpoints=(state_in("best.pt"), state_in("last.pt"))),
+        Status.PASS,
+        "whole",
+    ),
+    ("RHS006", with_run(passed="c.pt"), Status.WARN, "a thread saves c.pt"),
+    ("RHS003", uneven((8, 9)), Status.FAIL, "an epoch has 8 to 9 batches"),
+    ("RHS003", uneven((9, 8)), Status.FAIL, "does not take part in: gloo"),
+    ("RHS003", uneven((8, 8)), Status.FAIL, "does not take part in: gloo"),
+    ("RHS003", uneven((5, 9)), Status.FAIL, "does not take part in: gloo"),
+    ("RHS005", uneven((8, 8)), Status.SKIP, "RHS003"),
+    ("RHS010", resumed(lost("untied", before="wte.weight")), Status.FAIL, "a weight of its own"),
+    ("RHS011", resumed(lost("replaced")), Status.FAIL, "are in no optimizer now"),
     (
         "RHS006",
         with_run(checkpoints=(msgspec.structs.replace(DISK, unread="a file system"),)),

@@ -161,6 +161,68 @@ def test_an_evaluation_with_graphs_is_told_from_a_training_step(
     assert found == graphs
 
 
+@pytest.mark.parametrize(
+    ("step", "calls", "trained", "evaluated"),
+    [
+        (4, 3, True, [3]),
+        (4, 2, True, []),  # a teacher, once or twice in each step
+        (0, 3, True, []),  # one that is switched before the first step
+        (4, 3, False, []),
+    ],
+)
+def test_an_average_without_gradients_is_evaluated(
+    watched: Any, tmp_path: Path, step: int, calls: int, trained: bool, evaluated: list[int]
+) -> None:
+    from doctor.guard.patches import Patches
+
+    patches = Patches()
+    watched.evaluations.install(patches)
+    average = torch.nn.Linear(3, 1).requires_grad_(False).train(trained)
+    try:
+        watched.begin()
+        watched.step = step
+        average.eval()
+        for _ in range(calls):
+            average(torch.ones(2, 3))
+        watched.evaluations.end()
+    finally:
+        patches.remove()
+    found = recorded(tmp_path)
+    assert [each["calls"] for each in found if each["kind"] == "evaluated"] == evaluated
+    assert not [each for each in found if each["kind"] == "evaluated" and each["graphs"]]
+
+
+@pytest.mark.parametrize(
+    ("copies", "waits", "passes"), [(False, False, 1), (True, False, 0), (False, True, 0)]
+)
+def test_a_thread_saves_weights_that_the_training_changes(
+    watched: Any, tmp_path: Path, monkeypatch: Any, copies: bool, waits: bool, passes: int
+) -> None:
+    import threading
+    import time
+
+    from doctor.guard.rehearsal import saves
+
+    monkeypatch.setattr(saves, "HELD_SECONDS", 0.5)
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    held = {name: each.clone() if copies else each for name, each in model.state_dict().items()}
+    watched.begin()
+    watched.thread, watched.step = threading.get_ident(), 3
+    written = saves.Saves(watched).save(torch.save, "torch.save", 1)
+    value = {"model": held, "optimizer": optimizer.state_dict()}
+    thread = threading.Thread(target=written, args=(value, tmp_path / "c.pt"))
+    thread.start()
+    if waits:
+        thread.join()
+    while thread.is_alive():
+        watched.step += 1
+        time.sleep(0.02)
+    found = [each["path"] for each in recorded(tmp_path) if each["kind"] == "passed"]
+    assert found == [str(tmp_path / "c.pt")] * passes
+    assert (tmp_path / "c.pt").exists()
+
+
 class Averaged:
     """A model, its optimizer and an average, with ways to save it."""
 
