@@ -44,6 +44,11 @@ REPLACED_FIX = (
     "neither assign new parameters nor make the model anew after the optimizer has taken them; "
     "else make the optimizer after that, and load its state then."
 )
+OWN_RATE_FIX = (
+    "No schedule of torch sets this rate: save and load the number that the script computes it "
+    "from (step, epoch, tokens), and begin the loop with it; one that is set once comes back with "
+    "the optimizer's state. accelerate: accelerator.register_for_checkpointing(schedule)."
+)
 AHEAD_FIX = (
     "Load the schedule's state, or step it as often as was trained, not both: load_state_dict() "
     "brings the count with it, and so does last_epoch=. A step() before the first step of the "

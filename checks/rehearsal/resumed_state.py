@@ -14,6 +14,7 @@ from doctor.checks.rehearsal.resume_remedies import (
     NOT_LOADED,
     NOT_SAVED,
     ORDER_FIX,
+    OWN_RATE_FIX,
     REFERENCE_FIX,
     REPLACED_FIX,
     ROUNDED_FIX,
@@ -261,7 +262,7 @@ def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     step = rate.step or found.saved_step + 1
     summary = f"the learning rate of step {step} is {rate.after}{begun}; without the stop it is "
     summary += rate.before
-    fix = None
+    fix = None if rate.names else OWN_RATE_FIX
     if counters and _ahead(counters[0]):
         summary += f"; the schedule had counted {counters[0].before} steps, now {counters[0].after}"
         fix = AHEAD_FIX

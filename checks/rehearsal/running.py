@@ -12,11 +12,13 @@ from doctor.checks.guard.resources import UNUSED
 from doctor.checks.rehearsal.memory import FITS, exhausted
 from doctor.checks.rehearsal.parting import (
     AS_MANY,
+    ON_ALL,
     TOGETHER,
     alone,
     fewer_batches,
     of_parted,
     parted,
+    under,
 )
 from doctor.checks.rehearsal.parts import some
 from doctor.facts.guard import Guarded, GuardError
@@ -138,7 +140,7 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
         return fail(
             f"{min(rank.steps for rank in run.ranks)} steps, then none for {run.still or 0:.0f} s, "
             f"{how}: {hang}{ended}",
-            fix=AS_MANY if uneven else SAME_CALLS,
+            fix=AS_MANY if uneven else ON_ALL if any(map(under, run.waiting)) else SAME_CALLS,
         )
     world = max(rank.world for rank in run.ranks)
     silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
@@ -202,7 +204,7 @@ def _hang(run: RehearsedRun) -> str:
 
 
 def _waits(waiting: Waiting) -> str:
-    rank, place = f"rank {waiting.rank}", shown(waiting.place, 200)
+    rank, place = f"rank {waiting.rank}", shown(waiting.place, 200) + under(waiting)
     if waiting.ended:
         return f"{rank} had ended"
     if waiting.inside:

@@ -17,7 +17,7 @@ class Lost(Section, frozen=True, kw_only=True):
         "replaced", "untied",
     ]  # fmt: skip
     names: tuple[Text, ...] = ()
-    """The first of them."""
+    """The first of them; of a rate the schedules of torch, one of which sets it."""
     count: int = 1
     of: int = 0
     """How many there are."""

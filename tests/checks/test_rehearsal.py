@@ -39,7 +39,8 @@ from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 
 CHECKS = catalog.of_families("RHS")
-RATE = ("rate", {"before": "0.001", "after": "0.0002"})
+ALONE = "if rank == 0 (t.py:3)"
+RATE = ("rate", {"before": "0.001", "after": "0.0002", "names": ("StepLR",)})
 WORDS: tuple[Any, ...] = ("runs", "agrees", "saves", "evaluates", "stops", "continues")
 RANK = RehearsedRank(
     rank=0, world=1, steps=12, seconds=(0.1, 0.1), ended=True, resident=2**29,
@@ -127,6 +128,7 @@ def test_the_remedy_of_an_average_is_not_that_of_keys() -> None:
         ([("untied", {})], "RHS010", "tie_weights"),
         ([("replaced", {})], "RHS011", "anew after the optimizer"),
         ([("schedule", {"before": "4", "after": "8"}), RATE], "RHS012", "not both"),
+        ([("rate", {**RATE[1], "names": ()})], "RHS012", "that the script computes it from"),
         ([("schedule", {"before": "4", "after": "0"}), RATE], "RHS012", "after scheduler.step()"),
     ],
 )
@@ -135,6 +137,27 @@ def test_the_remedy_is_that_of_what_was_lost(lost_parts: Any, code: str, remedy:
     found = findings(resumed(*parts, missed_keys=("bn.running_mean",)))[code]
     assert found.status is Status.FAIL
     assert remedy in (found.verdict.fix or found.check.fix)
+
+
+@pytest.mark.parametrize(
+    ("condition", "remedy"), [(ALONE, "outside of the condition"), ("", "in the same order")]
+)
+def test_a_call_under_a_condition_on_the_rank_is_named(condition: str, remedy: str) -> None:
+    held = msgspec.structs.replace(waits(0, "all_reduce"), condition=condition)
+    hung = findings(hangs(held, waits(1)))["RHS003"].verdict
+    assert (f"train.py:0, under `{condition}`" in hung.summary) is bool(condition)
+    assert remedy in (hung.fix or "")
+
+
+def test_a_rank_that_left_its_steps_under_a_condition() -> None:
+    ranks = tuple(
+        msgspec.structs.replace(RANK, rank=n, world=2, error="gloo: reset" * n) for n in (0, 1)
+    )
+    gone = msgspec.structs.replace(waits(0), condition=ALONE)
+    training = Waiting(rank=1, place="t.py:9", ended=True, exchanging=True)
+    found = findings(with_run(code=1, ranks=ranks, waiting=(gone, training)))["RHS003"].verdict
+    assert f"under `{ALONE}`" in found.summary
+    assert "outside of the condition" in (found.fix or "")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.code)

@@ -167,6 +167,43 @@ def test_parts_that_one_rank_saves(savers: Any, world: int, partial: bool) -> No
     assert found == (("m0.pt", "w") if partial else ())
 
 
+CONDITIONS = """
+def main():
+    if rank == 0:
+        dist.barrier()
+    else:
+        work()
+    if rank != 0: dist.barrier()
+    if accelerator.is_main_process and step % 5 == 0: dcp.save(state)
+    if ranking:
+        for each in ranks: step()
+    work()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "condition"),
+    [
+        (4, "if rank == 0 (FILE:3)"),
+        (6, ""),
+        (7, ""),  # the others wait there for what rank 0 does first
+        (8, "if accelerator.is_main_process and step % 5 == 0 (FILE:8)"),
+        (10, ""),
+        (11, ""),
+    ],
+)
+def test_the_condition_on_the_rank_around_a_place(
+    line: int, condition: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(CONDITIONS)
+    expected = condition.replace("FILE", str(path))
+    assert hanging._condition(f"{path}:{line}", "") == expected
+    frames = f'Current thread 0x1:\n  File "{path}", line {line} in main\n'
+    assert hanging._condition("", frames) == expected
+    assert hanging._condition("", frames.replace("train", "gone")) == ""
+
+
 class Tied(torch.nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self) -> None:
         super().__init__()
