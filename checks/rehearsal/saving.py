@@ -40,10 +40,9 @@ ROTATE_FIX = (
     "checkpoints[:-keep]: [keep:] of a list that begins with the oldest, or an order by name or in "
     "reverse, takes the newest. Where the best ones are kept, keep the newest beside them."
 )
-COPY_FIX = (
-    "Copy before the thread begins, as state_dict() has references: {k: v.detach().clone() for "
-    "k, v in model.state_dict().items()}, and copy.deepcopy(optimizer.state_dict()), as .cpu() "
-    "copies nothing that is there already; or wait for the thread before the next step."
+CUT_OFF_FIX = (
+    "Write each checkpoint, also from a thread, under a temporary name in the same directory, and "
+    "give it its name with os.replace() when it is complete; at the resume take only such names."
 )
 IN_PLACE = (
     "Write into a temporary name in the same directory, flush and os.fsync() it, and os.replace() "
@@ -65,7 +64,6 @@ def saves(rehearsal: Rehearsal) -> Verdict:
         whole(run)
         or _partial(run)
         or _shared(run)
-        or _passed(run)
         or _emptied(run)
         or _newest(run)
         or _in_place(run)
@@ -118,18 +116,6 @@ def _shared(run: RehearsedRun) -> Verdict | None:
         f"more than one rank writes {some(run.shared, len(run.shared))} after the same step: they "
         "write over each other, and a reader may find parts of both",
         fix=RANK_0,
-    )
-
-
-def _passed(run: RehearsedRun) -> Verdict | None:
-    """The warning where the training changes what a thread is about to save."""
-    if not run.passed:
-        return None
-    return warn(
-        f"a thread saves {shown(run.passed, 200)} from the weights themselves, and the training "
-        "takes its next step meanwhile: the file has parts of several steps, under the first one's "
-        "number",
-        fix=COPY_FIX,
     )
 
 
@@ -192,7 +178,7 @@ def whole(run: RehearsedRun) -> Verdict | None:
     torn = [each for each in run.checkpoints if each.torn]
     if not torn:
         return None
-    return fail(f"{shown(torn[0].path, 200)} is not whole: {_torn(torn[0])}")
+    return fail(f"{shown(torn[0].path, 200)} is not whole: {_torn(torn[0])}", fix=CUT_OFF_FIX)
 
 
 def _torn(checkpoint: OnDisk) -> str:
@@ -213,7 +199,6 @@ SAVES = Check(
         "the only checkpoint is removed before the next one is written",
         "the newest checkpoint is removed, and older ones stay",
         "several ranks write one file",
-        "a thread writes the weights themselves while the training changes them",
     ),
     fails=(
         "a checkpoint in {output} is damaged or lacks files",

@@ -204,9 +204,6 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     first of them."""
     shared: tuple[Text, ...] = ()
     """Files that several ranks wrote at the same step, each by itself."""
-    passed: Text = ""
-    """A file that a thread was to write from the weights themselves, and no copies, when the
-    training took its next step; "": none."""
     emptied: Text = ""
     """The only checkpoint, removed before the next one was written; "": none was."""
     emptied_at: int = 0

@@ -458,7 +458,6 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         Status.PASS,
         "whole",
     ),
-    ("RHS006", with_run(passed="c.pt"), Status.WARN, "a thread saves c.pt"),
     ("RHS003", uneven((8, 9)), Status.FAIL, "an epoch has 8 to 9 batches"),
     ("RHS003", uneven((9, 8)), Status.FAIL, "does not take part in: gloo"),
     ("RHS003", uneven((8, 8)), Status.FAIL, "does not take part in: gloo"),

@@ -193,11 +193,13 @@ def test_an_average_without_gradients_is_evaluated(
 
 
 @pytest.mark.parametrize(
-    ("copies", "waits", "passes"), [(False, False, 1), (True, False, 0), (False, True, 0)]
+    ("copies", "waits", "held", "later"),
+    [(False, False, 1, True), (True, False, 0, True), (False, True, 1, False)],
 )
-def test_a_thread_saves_weights_that_the_training_changes(
-    watched: Any, tmp_path: Path, monkeypatch: Any, copies: bool, waits: bool, passes: int
+def test_a_thread_that_saves_the_weights_themselves_is_held(
+    watched: Any, monkeypatch: Any, copies: bool, waits: bool, held: int, later: bool
 ) -> None:
+    """Until the training takes a step, if it does not wait for the thread."""
     import threading
     import time
 
@@ -206,21 +208,18 @@ def test_a_thread_saves_weights_that_the_training_changes(
     monkeypatch.setattr(saves, "HELD_SECONDS", 0.5)
     model = torch.nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    held = {name: each.clone() if copies else each for name, each in model.state_dict().items()}
+    weights = {name: w.clone() if copies else w for name, w in model.state_dict().items()}
     watched.begin()
     watched.thread, watched.step = threading.get_ident(), 3
-    written = saves.Saves(watched).save(torch.save, "torch.save", 1)
-    value = {"model": held, "optimizer": optimizer.state_dict()}
-    thread = threading.Thread(target=written, args=(value, tmp_path / "c.pt"))
+    value, found = {"model": weights, "optimizer": optimizer.state_dict()}, saves.Saves(watched)
+    thread = threading.Thread(target=found.hold, args=(value,))
     thread.start()
     if waits:
         thread.join()
     while thread.is_alive():
+        time.sleep(0.01)
         watched.step += 1
-        time.sleep(0.02)
-    found = [each["path"] for each in recorded(tmp_path) if each["kind"] == "passed"]
-    assert found == [str(tmp_path / "c.pt")] * passes
-    assert (tmp_path / "c.pt").exists()
+    assert (found.held, watched.step > 3) == (held, later)
 
 
 class Averaged:

@@ -11,7 +11,7 @@ from typing import Any
 from doctor._util.secrets import hide_in_arguments
 from doctor.collect.rehearsal import events, hanging, observation, on_disk, runs
 from doctor.collect.rehearsal.observation import LONGEST, Observed
-from doctor.collect.rehearsal.records import Passed, Saved
+from doctor.collect.rehearsal.records import Saved
 from doctor.facts.rehearsal_runs import RehearsedRun, RunName
 
 MOST_NAMED = 100
@@ -56,7 +56,6 @@ def read(
         overwritten=events.read_overwritten(directory, output)[:MOST_NAMED],
         shared=written_by_several(processes, output, events.read_renamed(directory)),
         partial=parts_of_one_rank(processes, output),
-        passed=next((_passed(e, output) for each in processes for e in each.of(Passed)), ""),
         emptied=emptied,
         emptied_at=emptied_at,
         newest_removed=events.read_newest_removed(directory, processes, output),
@@ -79,11 +78,6 @@ def _where_it_stood(
         "waiting": hanging.waiting(directory, processes) if late or several_failed else (),
         "still": hanging.still(processes, ended.began + ended.seconds) if late else None,
     }
-
-
-def _passed(record: Passed, output: Path) -> str:
-    """The file, below {output}."""
-    return os.path.relpath(record.path, output)[:LONGEST] if record.path else "a file"
 
 
 def parts_of_one_rank(processes: Sequence[Observed], output: Path) -> tuple[str, ...]:

@@ -52,13 +52,6 @@ class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
     """Sharded weights of which it has this rank's part alone."""
 
 
-class Passed(msgspec.Struct, tag="passed", tag_field="kind"):
-    """The training took step `s` + 1 while another thread was to save its weights, no copies."""
-
-    s: int
-    path: str = ""
-
-
 class Load(msgspec.Struct, tag="load", tag_field="kind"):
     s: int
     module: str
@@ -228,6 +221,6 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     Process | Step | Memory | Saved | Load | Evaluating | Evaluated | End | Broken
     | Paused | Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients | Asks | Counted | Kept | Left | Passed
+    | Gradients | Asks | Counted | Kept | Left
 )  # fmt: skip
 decode = msgspec.json.Decoder(_Record).decode

@@ -73,7 +73,7 @@ class Saves:
                 return original(*args, **kwargs)
             path = args[place] if len(args) > place else kwargs.get("checkpoint_id")
             if name == "torch.save" and args:
-                observer.safely(self.hold, args[0], path)
+                observer.safely(self.hold, args[0])
             self.parts = []
             self.depth += 1
             began = time.monotonic()
@@ -92,21 +92,18 @@ class Saves:
 
         return saving
 
-    def hold(self, value: Foreign, path: Foreign) -> None:
-        """Let the training go on, if it does not wait for another thread to save its weights: what
-        is no copy then has parts of several steps."""
+    def hold(self, value: Foreign) -> None:
+        """Let the training go on, if it does not wait for another thread to save its weights: the
+        guard sees then whether they were copied (GRD027)."""
         observer = self.observer
         own = threading.get_ident() == observer.thread
         if own or not observer.step or self.held >= MOST_HELD:
             return
-        if not shares_weights(observer.torch, value):
-            return
-        self.held += 1
-        step, end = observer.step, time.monotonic() + HELD_SECONDS
-        while observer.step == step and time.monotonic() < end:
-            time.sleep(0.01)
-        if observer.step > step:
-            observer.records.write("passed", s=step, path=str(path)[:1000])
+        if shares_weights(observer.torch, value):
+            self.held += 1
+            step, end = observer.step, time.monotonic() + HELD_SECONDS
+            while observer.step == step and time.monotonic() < end:
+                time.sleep(0.01)
 
     def report_write(self, name: str, path: Foreign) -> None:
         """A path that C++ or Rust will open, which raises no audit event."""
