@@ -37,7 +37,7 @@ ORDER_FIX = (
 STRICT_FIX = "Load with strict=True: what is missing is an error then."
 UNSAVED_FIX = (
     "Save model.state_dict(), which has the buffers, as named_parameters() has not, and load it "
-    "with strict=True."
+    "with strict=True, after whatever resets them (reset_running_stats())."
 )
 REPLACED_FIX = (
     "Load into the weights that are there (model.load_state_dict() without assign=True), and "

@@ -120,7 +120,9 @@ def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
         )
     if found.missed_keys:
         text += f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
-        fix = fix or (UNSAVED_FIX if all(each.kind == "buffers" for each in own) else STRICT_FIX)
+        fix = fix or STRICT_FIX
+    if all(each.kind == "buffers" and each.fresh for each in own):
+        fix = UNSAVED_FIX
     return fail(text, fix=fix)
 
 

@@ -123,7 +123,8 @@ def test_the_remedy_of_an_average_is_not_that_of_keys() -> None:
 @pytest.mark.parametrize(
     ("lost_parts", "code", "remedy"),
     [
-        ([("buffers", {})], "RHS010", "as named_parameters() has not"),
+        ([("buffers", {"fresh": True})], "RHS010", "as named_parameters() has not"),
+        ([("buffers", {})], "RHS010", "Load with strict=True"),
         ([("buffers", {}), ("weights", {})], "RHS010", "Load with strict=True"),
         ([("untied", {})], "RHS010", "tie_weights"),
         ([("replaced", {})], "RHS011", "anew after the optimizer"),
@@ -620,6 +621,9 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS013", agreed(parted=9), Status.PASS, "holds a part"),
     ("RHS014", agreed(distinct=1, replicated=False), Status.UNKNOWN, "tensor or pipeline"),
     ("RHS014", agreed(distinct=1, replicated=False, data_parallel=True), Status.FAIL, "2 ranks"),
+    ("RHS014", agreed(repeated=16), Status.WARN, "in the order of the first"),
+    ("RHS014", agreed(repeated=15), Status.PASS, "differ"),
+    ("RHS014", agreed(repeated=16, distinct=1), Status.FAIL, "different first batches"),
     ("RHS018", agreed(epoch=()), Status.SKIP, "known length"),
     ("RHS018", agreed(epoch=(9, 8)), Status.NOTE, "8 to 9 batches"),
     ("RHS018", agreed(epoch=(9, 8), joined=True), Status.PASS, "Join"),

@@ -59,6 +59,29 @@ def test_samples_are_those_of_the_steps(watched: Any, tmp_path: Path, workers: i
     assert [each["s"] for each in found if each["kind"] == "epoch"] == [2]
 
 
+@pytest.mark.parametrize(
+    ("sets", "shuffle", "distributed", "repeated"),
+    [(False, True, True, 32), (True, True, True, 0), (False, False, True, 0),
+     (False, True, False, 0)],
+)  # fmt: skip
+def test_two_epochs_of_a_distributed_sampler(
+    watched: Any, tmp_path: Path, sets: bool, shuffle: bool, distributed: bool, repeated: int
+) -> None:
+    from doctor.collect.rehearsal import agreement, observation
+
+    rows = torch.arange(64.0)
+    sampler = torch.utils.data.DistributedSampler(rows, 2, 0, shuffle=shuffle)
+    chosen = {"sampler": sampler} if distributed else {"shuffle": True}
+    loader = torch.utils.data.DataLoader(rows, batch_size=4, **chosen)
+    for epoch in range(2):
+        if sets:
+            sampler.set_epoch(epoch)
+        train(watched, loader)
+    watched.records.close()
+    found = agreement.compare(observation.read_processes(tmp_path), cut=False)
+    assert found.repeated == repeated
+
+
 def test_a_stream_has_no_length_and_no_samples(watched: Any, tmp_path: Path) -> None:
     class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Any:
