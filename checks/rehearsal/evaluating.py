@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parting import alone
@@ -17,6 +18,15 @@ KEEP_LESS = (
     "(transformers: preprocess_logits_for_metrics). Outputs that are moved to the CPU as they come "
     "(eval_accumulation_steps) take as much of the host's memory. Under torch.no_grad() they are "
     "all that is kept."
+)
+EARLIER = (
+    "The error of RHS003 is raised by the evaluation, not by the training step: call the "
+    "evaluation once before the first step, so that it fails there."
+)
+INDEX = re.compile(r"index\b.{0,40}\bout of (?:range|bounds)|device-side assert", re.IGNORECASE)
+LENGTH = (
+    "The prompt and max_new_tokens together must not be longer than the model has positions "
+    "(max_position_embeddings, n_positions): shorten the one or the other."
 )
 SAMPLES = 1000
 """For which growth is reckoned where the size of the dataset is not known. Our own number."""
@@ -72,11 +82,10 @@ def _not_ended(run: RehearsedRun) -> Verdict | None:
         return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
     if not run.code or alone(run):
         return skip(f"the ranks left each other in {what} after step {dying.evaluating}: RHS003")
-    return fail(
-        f"{what} after step {dying.evaluating} did not end: {how}",
-        fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
-        "the evaluation once before the first step, so that it fails there.",
-    )
+    fix = EARLIER
+    if dying.generating and INDEX.search(raised(run)):
+        fix = f"{LENGTH} {EARLIER}"
+    return fail(f"{what} after step {dying.evaluating} did not end: {how}", fix=fix)
 
 
 def _grows(growth: Evaluated) -> Verdict:

@@ -141,6 +141,23 @@ def test_the_remedy_is_that_of_what_was_lost(lost_parts: Any, code: str, remedy:
 
 
 @pytest.mark.parametrize(
+    ("error", "generating", "named"),
+    [
+        ("IndexError: index out of range in self", True, True),
+        ("IndexError: index out of range in self", False, False),
+        ("ValueError: a file", True, False),
+    ],
+)
+def test_a_generation_that_is_longer_than_the_positions(
+    error: str, generating: bool, named: bool
+) -> None:
+    rank = msgspec.structs.replace(RANK, evaluating=4, generating=generating, error=error)
+    found = findings(with_run(code=1, ranks=(rank,)))["RHS005"].verdict
+    assert ("max_new_tokens" in (found.fix or "")) is named
+    assert "before the first step" in (found.fix or "")
+
+
+@pytest.mark.parametrize(
     ("condition", "remedy"), [(ALONE, "outside of the condition"), ("", "in the same order")]
 )
 def test_a_call_under_a_condition_on_the_rank_is_named(condition: str, remedy: str) -> None:
