@@ -21,6 +21,7 @@ from doctor.checks.rehearsal.parting import (
     under,
 )
 from doctor.checks.rehearsal.parts import some
+from doctor.checks.rehearsal.saving import RANK_0
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun, Waiting
@@ -90,6 +91,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
         return _apart(rehearsal, run, f"{ended}: {apart}", raised(run))
     if gone := parted(run):
         return of_parted(rehearsal, f"{ended}: {gone}")
+    if (gone := raised(run)) and any(f"{path}'" in gone for path in run.shared):
+        return fail(f"{ended}{place(run)}{gone}; more than one rank writes that file", fix=RANK_0)
     error = observed or printed_error(run)
     detail = _unused(rehearsal, error) if error else _last_line(run)
     return with_causes(f"{ended}{place(run)}{detail}", error)

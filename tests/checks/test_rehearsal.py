@@ -157,6 +157,16 @@ def test_a_generation_that_is_longer_than_the_positions(
     assert "before the first step" in (found.fix or "")
 
 
+@pytest.mark.parametrize(("path", "named"), [("m.pt", True), ("other.pt", False), ("", False)])
+def test_a_file_that_another_rank_has_renamed(path: str, named: bool) -> None:
+    error = "FileNotFoundError: [Errno 2] No such file or directory: '/o/m.pt'"
+    rank = msgspec.structs.replace(RANK, world=2, error=error)
+    shared = (path,) if path else ()
+    found = findings(with_run(code=1, ranks=(rank,), shared=shared))["RHS003"].verdict
+    assert ("more than one rank writes that file" in found.summary) is named
+    assert ("Save on rank 0 alone" in (found.fix or "")) is named
+
+
 @pytest.mark.parametrize(
     ("condition", "remedy"), [(ALONE, "outside of the condition"), ("", "in the same order")]
 )
