@@ -280,3 +280,19 @@ def test_a_save_at_the_end_is_exchanged_as_those_before_it(earlier: list[int], l
     assert found is not None
     assert bool(found.lost) is lost
     assert not found.exchanged
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("LossNormalizer.mean", True),
+        ("RewardNormalizer.var", True),
+        ("LossMeter.mean", False),
+        ("(main) loss_avg", False),
+        ("LossNormalizer.last_mean", False),
+    ],
+)
+def test_statistics_of_what_normalizes_a_loss(name: str, lost: bool) -> None:
+    before = snapshot("save", attributes={name: [3.0]})
+    fresh = snapshot("start", attributes={name: [0.0]})
+    assert begun_anew.begun_anew(before, fresh, fresh) == [name] * lost
