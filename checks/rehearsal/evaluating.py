@@ -19,6 +19,7 @@ KEEP_LESS = (
     "(eval_accumulation_steps) take as much of the host's memory. Under torch.no_grad() they are "
     "all that is kept."
 )
+AS_RHS003 = "Follow the remedy of RHS003: the ranks wait for each other there."
 EARLIER = (
     "The error of RHS003 is raised by the evaluation, not by the training step: call the "
     "evaluation once before the first step, so that it fails there."
@@ -80,9 +81,7 @@ def _not_ended(run: RehearsedRun) -> Verdict | None:
     what = "generate()" if dying.generating else "the evaluation"
     if not run.code and evaluating_rank(run):
         return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
-    if not run.code or alone(run):
-        return skip(f"the ranks left each other in {what} after step {dying.evaluating}: RHS003")
-    fix = EARLIER
+    fix = EARLIER if run.code and not alone(run) else AS_RHS003
     if dying.generating and INDEX.search(raised(run)):
         fix = f"{LENGTH} {EARLIER}"
     return fail(f"{what} after step {dying.evaluating} did not end: {how}", fix=fix)

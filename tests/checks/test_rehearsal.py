@@ -157,6 +157,12 @@ def test_a_generation_that_is_longer_than_the_positions(
     assert "before the first step" in (found.fix or "")
 
 
+def test_an_evaluation_in_which_ranks_wait_has_no_remedy_of_its_own() -> None:
+    found = findings(uneven((8, 8)))["RHS005"]
+    assert found.status is Status.FAIL
+    assert found.verdict.fix == "Follow the remedy of RHS003: the ranks wait for each other there."
+
+
 @pytest.mark.parametrize(("path", "named"), [("m.pt", True), ("other.pt", False), ("", False)])
 def test_a_file_that_another_rank_has_renamed(path: str, named: bool) -> None:
     error = "FileNotFoundError: [Errno 2] No such file or directory: '/o/m.pt'"
@@ -490,7 +496,6 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS003", uneven((9, 8)), Status.FAIL, "does not take part in: gloo"),
     ("RHS003", uneven((8, 8)), Status.FAIL, "does not take part in: gloo"),
     ("RHS003", uneven((5, 9)), Status.FAIL, "does not take part in: gloo"),
-    ("RHS005", uneven((8, 8)), Status.SKIP, "RHS003"),
     ("RHS010", resumed(lost("untied", before="wte.weight")), Status.FAIL, "a weight of its own"),
     ("RHS011", resumed(lost("replaced")), Status.FAIL, "are in no optimizer now"),
     (
