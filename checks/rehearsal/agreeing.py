@@ -13,6 +13,10 @@ WRAP = (
 )
 
 
+LEAST_ORDERED = 16
+"""Samples whose order is the same by chance in one of 10^13 shuffles. Our own number."""
+
+
 def _compared(rehearsal: Rehearsal) -> Agreement | Verdict:
     if reason := not_tried(rehearsal, "agrees") or unobserved(rehearsal.run("run")):
         return reason
@@ -97,6 +101,13 @@ def data(rehearsal: Rehearsal) -> Verdict:
         return found
     if found.batches < 2:
         return unknown("the first batches of the ranks were not seen")
+    if found.distinct == found.batches and found.repeated >= LEAST_ORDERED:
+        return warn(
+            f"the second epoch takes its first {found.repeated:,} samples in the order of the "
+            "first on each rank, although DistributedSampler shuffles",
+            fix="Call sampler.set_epoch(epoch) at the beginning of every epoch, before its first "
+            "batch (and with the epoch after a resume): until then each is epoch 0.",
+        )
     if found.distinct == found.batches:
         return ok(f"the first batches of {found.batches} ranks differ")
     same = f"{found.batches} ranks have {found.distinct} different first batches"
@@ -112,6 +123,7 @@ DATA = Check(
     why="Without a distributed sampler every rank trains on the same samples: as many GPUs do the "
     "work of one, and nothing reports it.",
     passes=("the first batches of all ranks differ",),
+    warns=("a DistributedSampler that shuffles gives the second epoch the order of the first",),
     fails=(
         "under DistributedDataParallel or FSDP over all ranks, ranks have the same first batch",
     ),

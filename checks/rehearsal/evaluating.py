@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 from doctor._util.units import gib, shown
+from doctor.checks.rehearsal.parting import alone
 from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, unobserved
 from doctor.checks.rehearsal.running import cut_short, evaluating_rank, raised
 from doctor.facts.rehearsal import Rehearsal
@@ -16,6 +18,16 @@ KEEP_LESS = (
     "(transformers: preprocess_logits_for_metrics). Outputs that are moved to the CPU as they come "
     "(eval_accumulation_steps) take as much of the host's memory. Under torch.no_grad() they are "
     "all that is kept."
+)
+AS_RHS003 = "Follow the remedy of RHS003: the ranks wait for each other there."
+EARLIER = (
+    "The error of RHS003 is raised by the evaluation, not by the training step: call the "
+    "evaluation once before the first step, so that it fails there."
+)
+INDEX = re.compile(r"index\b.{0,40}\bout of (?:range|bounds)|device-side assert", re.IGNORECASE)
+LENGTH = (
+    "The prompt and max_new_tokens together must not be longer than the model has positions "
+    "(max_position_embeddings, n_positions): shorten the one or the other."
 )
 SAMPLES = 1000
 """For which growth is reckoned where the size of the dataset is not known. Our own number."""
@@ -69,13 +81,10 @@ def _not_ended(run: RehearsedRun) -> Verdict | None:
     what = "generate()" if dying.generating else "the evaluation"
     if not run.code and evaluating_rank(run):
         return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
-    return fail(
-        f"{what} after step {dying.evaluating} did not end: {how}",
-        fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
-        "the evaluation once before the first step, so that it fails there."
-        if run.code
-        else None,
-    )
+    fix = EARLIER if run.code and not alone(run) else AS_RHS003
+    if dying.generating and INDEX.search(raised(run)):
+        fix = f"{LENGTH} {EARLIER}"
+    return fail(f"{what} after step {dying.evaluating} did not end: {how}", fix=fix)
 
 
 def _grows(growth: Evaluated) -> Verdict:

@@ -6,7 +6,7 @@ import re
 
 from doctor._util.units import shown
 from doctor.facts.rehearsal import Rehearsal
-from doctor.facts.rehearsal_runs import RehearsedRun
+from doctor.facts.rehearsal_runs import RehearsedRun, Waiting
 from doctor.judge.check import Verdict, fail
 
 LOST_EACH_OTHER = re.compile(
@@ -33,6 +33,18 @@ TOGETHER_STOPPED = (
 )
 
 
+ON_ALL = (
+    "Make the call on all ranks, outside of the condition: a save of sharded weights, gather, "
+    "barrier and a forward pass of DistributedDataParallel wait for each other. Leave in it what "
+    "prints, or writes a file of its own."
+)
+
+
+def under(waiting: Waiting) -> str:
+    """The condition on the rank in which it is; "" for none."""
+    return f", under `{shown(waiting.condition, 300)}`" if waiting.condition else ""
+
+
 def alone(run: RehearsedRun) -> str:
     """The ranks that evaluate while others train, if the ranks lost each other; "" otherwise."""
     inside = [rank for rank in run.ranks if rank.evaluating is not None]
@@ -52,6 +64,19 @@ def alone(run: RehearsedRun) -> str:
     )
 
 
+def fewer_batches(rehearsal: Rehearsal, run: RehearsedRun) -> str:
+    """How many batches the ranks have, if the one that evaluates has the fewest and is at the end
+    of an epoch; "" otherwise."""
+    found = rehearsal.agreement
+    if found is None or found.joined or len(set(found.epoch)) < 2:
+        return ""
+    for rank in run.ranks:
+        least = found.epoch[rank.rank] if rank.rank < len(found.epoch) else 0
+        if rank.evaluating and least == min(found.epoch) and rank.evaluating % least == 0:
+            return f"an epoch has {least:,} to {max(found.epoch):,} batches, by the ranks' samplers"
+    return ""
+
+
 def parted(run: RehearsedRun) -> str:
     """The rank that had left its steps while another exchanged the gradients of one, if the ranks
     lost each other; "" otherwise."""
@@ -65,7 +90,7 @@ def parted(run: RehearsedRun) -> str:
     if not training or not left:
         return ""
     gone, goes_on = left[0], training[0]
-    place = f" at {shown(gone.place, 200)}"
+    place = f" at {shown(gone.place, 200)}{under(gone)}"
     does = f"is in {gone.collective}{place}" if gone.inside else "had ended"
     return (
         f"rank {gone.rank} {does} after {steps[gone.rank]} steps, rank {goes_on.rank} exchanges "
@@ -75,7 +100,9 @@ def parted(run: RehearsedRun) -> str:
 
 def of_parted(rehearsal: Rehearsal, summary: str) -> Verdict:
     """Of a rank that had left its steps, by whether its loader can have been the reason."""
-    found = rehearsal.agreement
+    run, found = rehearsal.run("run"), rehearsal.agreement
+    if run is not None and any(each.inside and each.condition for each in run.waiting):
+        return fail(summary, fix=ON_ALL)
     if found is not None and found.epoch and len(set(found.epoch)) == 1:
         return fail(
             f"{summary}; an epoch has {found.epoch[0]:,} batches on each: one leaves its loop by a "

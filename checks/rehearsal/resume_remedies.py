@@ -34,6 +34,30 @@ ORDER_FIX = (
     "state to the parameter in its place. A set of names has another order in each process: "
     "sorted(names)."
 )
+STRICT_FIX = "Load with strict=True: what is missing is an error then."
+UNSAVED_FIX = (
+    "Save model.state_dict(), which has the buffers, as named_parameters() has not, and load it "
+    "with strict=True, after whatever resets them (reset_running_stats())."
+)
+REPLACED_FIX = (
+    "Load into the weights that are there (model.load_state_dict() without assign=True), and "
+    "neither assign new parameters nor make the model anew after the optimizer has taken them; "
+    "else make the optimizer after that, and load its state then."
+)
+OWN_RATE_FIX = (
+    "No schedule of torch sets this rate: save and load the number that the script computes it "
+    "from (step, epoch, tokens), and begin the loop with it; one that is set once comes back with "
+    "the optimizer's state. accelerate: accelerator.register_for_checkpointing(schedule)."
+)
+AHEAD_FIX = (
+    "Load the schedule's state, or step it as often as was trained, not both: load_state_dict() "
+    "brings the count with it, and so does last_epoch=. A step() before the first step of the "
+    "optimizer is one too many, too."
+)
+UNTIED_FIX = (
+    "Load with model.load_state_dict() into the tied model, which keeps them one, or tie them "
+    "again before the optimizer is made: model.tie_weights(), head.weight = embedding.weight."
+)
 NOT_LOADED = (
     "The checkpoints have an optimizer's state: load it, optimizer.load_state_dict(), into the "
     "optimizer that takes the steps, after it is made and before the first step. "

@@ -7,14 +7,20 @@ from collections.abc import Callable, Sequence
 
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.checks.rehearsal.resume_remedies import (
+    AHEAD_FIX,
     ATTRIBUTE_FIX,
     AVERAGE_FIX,
     FROZEN_FIX,
     NOT_LOADED,
     NOT_SAVED,
     ORDER_FIX,
+    OWN_RATE_FIX,
     REFERENCE_FIX,
+    REPLACED_FIX,
     ROUNDED_FIX,
+    STRICT_FIX,
+    UNSAVED_FIX,
+    UNTIED_FIX,
 )
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Lost, Resumed
@@ -56,7 +62,7 @@ def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
 
 
 def weights(rehearsal: Rehearsal) -> Verdict:
-    kinds = ("weights", "buffers", "average", "reference", "dtype", "shape", "attribute")
+    kinds = ("weights", "buffers", "average", "reference", "dtype", "shape", "attribute", "untied")
     return _of(rehearsal, kinds, _weights)
 
 
@@ -103,7 +109,7 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
 
 def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
     """Of the trained model itself."""
-    fix = None
+    fix = UNTIED_FIX if any(each.kind == "untied" for each in own) else None
     if found.narrow and any(each.kind == "weights" for each in own):
         text += f"; load_state_dict was given {found.narrow}, which rounds them"
         fix = ROUNDED_FIX
@@ -114,7 +120,9 @@ def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
         )
     if found.missed_keys:
         text += f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
-        fix = fix or "Load with strict=True: what is missing is an error then."
+        fix = fix or STRICT_FIX
+    if all(each.kind == "buffers" and each.fresh for each in own):
+        fix = UNSAVED_FIX
     return fail(text, fix=fix)
 
 
@@ -124,6 +132,8 @@ def _tensors(lost: Lost) -> str:
     if lost.kind == "attribute":
         names, verb = some(lost.names, lost.count, 3), "is" if lost.count == 1 else "are"
         return f"{names}, which the steps change, {verb} as at a fresh start"
+    if lost.kind == "untied":
+        return f"{names}, which was one with {lost.before}, is a weight of its own"
     kind = "buffers" if kept else WORDS.get(lost.kind, lost.kind)
     what = f"{lost.count} of {lost.of} {kind}{kept}"
     if lost.kind in ("dtype", "shape"):
@@ -146,6 +156,7 @@ WEIGHTS = Check(
     warns=("statistics in attributes of modules or other objects are as at a fresh start",),
     fails=(
         "a weight or a persistent buffer differs, or has another dtype or shape",
+        "a weight that was tied to another is one of its own",
         "the save holds other weights than the training went on with, such as an average",
     ),
     fix="Save model.state_dict() of the module that is trained, and every further module with a "
@@ -159,7 +170,9 @@ WEIGHTS = Check(
 
 
 def optimizer(rehearsal: Rehearsal) -> Verdict:
-    return _of(rehearsal, ("frozen", "optimizer", "group", "option", "scaler"), _optimizer)
+    return _of(
+        rehearsal, ("frozen", "optimizer", "group", "option", "scaler", "replaced"), _optimizer
+    )
 
 
 def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
@@ -179,6 +192,8 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         fix = ORDER_FIX
     if any(each.kind == "frozen" for each in lost):
         fix = FROZEN_FIX
+    if any(each.kind == "replaced" for each in lost):
+        fix = REPLACED_FIX
     return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)
 
 
@@ -196,6 +211,12 @@ def held(lost: Lost) -> str:
         case "frozen":
             names = some(lost.names, lost.count, 1)
             return f"{lost.count} of {lost.of} weights that were trained are frozen now ({names})"
+        case "replaced":
+            names = some(lost.names, lost.count, 1)
+            return (
+                f"{lost.count} of {lost.of} weights that were trained are in no optimizer now "
+                f"({names}), and it holds parameters that no module has: they are trained no more"
+            )
         case "scaler":
             return f"scale and growth of the GradScaler were {lost.before}, now {lost.after}"
         case _:
@@ -211,7 +232,10 @@ OPTIMIZER = Check(
     "parameters' moments.",
     passes=("state, groups, options and loss scale are as they were at the save",),
     notes=("the save lies between backward passes and their step",),
-    fails=("one of them differs", "weights that were trained are frozen"),
+    fails=(
+        "one of them differs",
+        "weights that were trained are frozen, or are in no optimizer",
+    ),
     fix="Save optimizer.state_dict() and scaler.state_dict(), load them after the optimizer has "
     "its groups and before the first step, and create parameters and groups in one order.",
     owner=Owner.JOB,
@@ -240,8 +264,18 @@ def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     step = rate.step or found.saved_step + 1
     summary = f"the learning rate of step {step} is {rate.after}{begun}; without the stop it is "
     summary += rate.before
+    fix = None if rate.names else OWN_RATE_FIX
+    if counters and _ahead(counters[0]):
+        summary += f"; the schedule had counted {counters[0].before} steps, now {counters[0].after}"
+        fix = AHEAD_FIX
     near = math.isclose(float(rate.before), float(rate.after), rel_tol=RATE_SHARE)
-    return warn(summary) if near else fail(summary)
+    return warn(summary, fix=fix) if near else fail(summary, fix=fix)
+
+
+def _ahead(counter: Lost) -> bool:
+    """Whether a schedule has counted steps twice."""
+    before, after = counter.before, counter.after
+    return before.isdecimal() and after.isdecimal() and int(after) > int(before)
 
 
 SCHEDULE = Check(

@@ -11,7 +11,7 @@ from doctor.checks.rehearsal.parts import not_tried
 from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
 from doctor.checks.rehearsal.resumed_state import held, resumed
 from doctor.checks.rehearsal.running import error_in, place, printed_error, raised
-from doctor.checks.rehearsal.saving import FINISH_FIX, temporary
+from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
 from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
@@ -34,13 +34,15 @@ CUT_OFF = re.compile(
     r"|pickle data was truncated|IncompleteBuffer|HeaderTooLarge|HeaderTooSmall"
 )
 """In errors of readers of files that are not whole."""
-CUT_OFF_FIX = (
-    "Write each checkpoint, also from a thread, under a temporary name in the same directory, and "
-    "give it its name with os.replace() when it is complete; at the resume take only such names."
-)
 BEST_FIX = (
     "Save the best result so far with the step, and load it: one that begins anew lets the first "
     "evaluation after each resume overwrite the best model."
+)
+STEP_FIX = (
+    "Save the step and start the loop there. A trainer that only gets the weights begins its "
+    "count, optimizer and schedule anew: give it the checkpoint, "
+    "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
+    "Lightning."
 )
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
@@ -57,7 +59,7 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
             f"the first run took {first.seconds:.0f} s"
         )
     if run is not None and (run.code or run.cut):
-        return _broken(run, rehearsal.resumed)
+        return _broken(run, rehearsal.resumed, rehearsal.run("stop"))
     found = resumed(rehearsal)
     if isinstance(found, Verdict):
         return found
@@ -74,7 +76,7 @@ def _goes_on(found: Resumed) -> Verdict:
         return fail(
             f"the state of step {found.saved_step} is restored, but the steps are counted from 0: "
             f"{found.steps} steps were taken, {found.expected_steps} were left",
-            fix="Save the step and start the loop there.",
+            fix=STEP_FIX,
         )
     if found.passed_over:
         return fail(
@@ -115,7 +117,7 @@ def _best_forgotten(found: Resumed) -> Verdict:
     return note(f"goes on after step {found.saved_step}, {how}", fix=fix)
 
 
-def _broken(run: RehearsedRun, found: Resumed | None) -> Verdict:
+def _broken(run: RehearsedRun, found: Resumed | None, stopped: RehearsedRun | None) -> Verdict:
     how = "did not end" if run.cut else f"ended with exit code {run.code}"
     after = f" after {run.steps} steps" if run.steps else " before its first step"
     summary = f"the continued run {how}{after}{place(run)}"
@@ -126,6 +128,9 @@ def _broken(run: RehearsedRun, found: Resumed | None) -> Verdict:
     others = next((e for e in found.lost if e.kind == "group"), None) if found else None
     if others is not None:
         return fail(f"{summary}{raised(run)}; {held(others)}", fix=ORDER_FIX)
+    torn = stopped is not None and not run.steps and whole(stopped)
+    if torn:
+        return fail(f"{summary}{raised(run)}; {torn.summary}", fix=CUT_OFF_FIX)
     if any(CUT_OFF.search(text) for text in (raised(run), *run.tail[-1:])):
         return fail(f"{summary}{raised(run)}; a file that it reads is cut off", fix=CUT_OFF_FIX)
     found_causes = with_causes(summary, error or printed_error(run))

@@ -10,8 +10,18 @@ from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.guard.resources import UNUSED
 from doctor.checks.rehearsal.memory import FITS, exhausted
-from doctor.checks.rehearsal.parting import AS_MANY, TOGETHER, alone, of_parted, parted
+from doctor.checks.rehearsal.parting import (
+    AS_MANY,
+    ON_ALL,
+    TOGETHER,
+    alone,
+    fewer_batches,
+    of_parted,
+    parted,
+    under,
+)
 from doctor.checks.rehearsal.parts import some
+from doctor.checks.rehearsal.saving import RANK_0
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun, Waiting
@@ -78,12 +88,21 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     if killed(run) and (held := exhausted(run)):
         return fail(f"{ended}, killed{held}", fix=FITS.fix)
     if apart := alone(run):
-        return fail(f"{ended}: {apart}{raised(run)}", fix=TOGETHER)
+        return _apart(rehearsal, run, f"{ended}: {apart}", raised(run))
     if gone := parted(run):
         return of_parted(rehearsal, f"{ended}: {gone}")
+    if (gone := raised(run)) and any(f"{path}'" in gone for path in run.shared):
+        return fail(f"{ended}{place(run)}{gone}; more than one rank writes that file", fix=RANK_0)
     error = observed or printed_error(run)
     detail = _unused(rehearsal, error) if error else _last_line(run)
     return with_causes(f"{ended}{place(run)}{detail}", error)
+
+
+def _apart(rehearsal: Rehearsal, run: RehearsedRun, summary: str, where: str) -> Verdict:
+    """Of a rank that evaluates while another trains."""
+    if uneven := fewer_batches(rehearsal, run):
+        return fail(f"{summary}: {uneven}{where}", fix=AS_MANY)
+    return fail(f"{summary}{where}", fix=TOGETHER)
 
 
 def killed(run: RehearsedRun) -> bool:
@@ -104,7 +123,7 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     how = f"{cut_short(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
     if (apart := alone(run)) and _stands_still(run):
-        return fail(f"{how}, none of the ranks goes on: {apart}{where}", fix=TOGETHER)
+        return _apart(rehearsal, run, f"{how}, none of the ranks goes on: {apart}", where)
     if evaluating := evaluating_rank(run):
         where += _turning(run)
         return unknown(
@@ -124,7 +143,7 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
         return fail(
             f"{min(rank.steps for rank in run.ranks)} steps, then none for {run.still or 0:.0f} s, "
             f"{how}: {hang}{ended}",
-            fix=AS_MANY if uneven else SAME_CALLS,
+            fix=AS_MANY if uneven else ON_ALL if any(map(under, run.waiting)) else SAME_CALLS,
         )
     world = max(rank.world for rank in run.ranks)
     silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
@@ -188,7 +207,7 @@ def _hang(run: RehearsedRun) -> str:
 
 
 def _waits(waiting: Waiting) -> str:
-    rank, place = f"rank {waiting.rank}", shown(waiting.place, 200)
+    rank, place = f"rank {waiting.rank}", shown(waiting.place, 200) + under(waiting)
     if waiting.ended:
         return f"{rank} had ended"
     if waiting.inside:

@@ -40,6 +40,10 @@ ROTATE_FIX = (
     "checkpoints[:-keep]: [keep:] of a list that begins with the oldest, or an order by name or in "
     "reverse, takes the newest. Where the best ones are kept, keep the newest beside them."
 )
+CUT_OFF_FIX = (
+    "Write each checkpoint, also from a thread, under a temporary name in the same directory, and "
+    "give it its name with os.replace() when it is complete; at the resume take only such names."
+)
 IN_PLACE = (
     "Write into a temporary name in the same directory, flush and os.fsync() it, and os.replace() "
     "the old one, so that one whole checkpoint is always there."
@@ -142,12 +146,14 @@ def _newest(run: RehearsedRun) -> Verdict | None:
 def _in_place(run: RehearsedRun) -> Verdict | None:
     """The warning where each checkpoint was written over the one before it."""
     over = set(run.overwritten)
-    places = [each.path for each in run.checkpoints]
+    whole_state = [each for each in run.checkpoints if each.optimizer]  # none of weights alone
+    places = [each.path for each in whole_state or run.checkpoints]
     if not places or not all(_is_over(place, over) for place in places) or _in_turn(run, places):
         return None
+    of_state = " with an optimizer's state" if len(places) < len(run.checkpoints) else ""
     return warn(
-        f"{shown(places[-1], 200)} is the only checkpoint, and each save writes over it in place: "
-        "a stop in the middle of one leaves none",
+        f"{shown(places[-1], 200)} is the only checkpoint{of_state}, and each save writes over it "
+        "in place: a stop in the middle of one leaves none",
         fix=IN_PLACE,
     )
 
@@ -172,7 +178,7 @@ def whole(run: RehearsedRun) -> Verdict | None:
     torn = [each for each in run.checkpoints if each.torn]
     if not torn:
         return None
-    return fail(f"{shown(torn[0].path, 200)} is not whole: {_torn(torn[0])}")
+    return fail(f"{shown(torn[0].path, 200)} is not whole: {_torn(torn[0])}", fix=CUT_OFF_FIX)
 
 
 def _torn(checkpoint: OnDisk) -> str:

@@ -74,6 +74,9 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Weights that several ranks hold alike, and that were compared."""
     epoch: tuple[int, ...] = ()
     """Batches of an epoch of each rank, by the length of its sampler; (): not known of all."""
+    repeated: int = 0
+    """Samples that the second epoch takes in the order of the first on all ranks, although a
+    DistributedSampler shuffles."""
     joined: bool = False
     """The training runs under Join."""
     went_on: bool = False

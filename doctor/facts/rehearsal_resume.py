@@ -14,9 +14,10 @@ class Lost(Section, frozen=True, kw_only=True):
     kind: Literal[
         "weights", "buffers", "dtype", "shape", "optimizer", "group", "option", "schedule",
         "scaler", "rate", "average", "attribute", "frozen", "reference",
+        "replaced", "untied",
     ]  # fmt: skip
     names: tuple[Text, ...] = ()
-    """The first of them."""
+    """The first of them; of a rate the schedules of torch, one of which sets it."""
     count: int = 1
     of: int = 0
     """How many there are."""

@@ -141,6 +141,8 @@ class Waiting(Section, frozen=True, kw_only=True):
     """The process had ended by itself before."""
     loop: Text = ""
     """The while loop around that place, where it takes no step."""
+    condition: Text = ""
+    """The condition on the rank around that place."""
     exchanging: bool = False
     """An error ended it while gradients or weights of a step were exchanged."""
 

@@ -118,7 +118,7 @@ class EpochOrders:
             return order
 
     def _of(self, index_sampler: Foreign) -> Order | None:
-        sampler = _shuffling(index_sampler)
+        sampler = shuffling(index_sampler)
         if sampler is None:
             return None
         order = self._orders.get(index_sampler)
@@ -128,7 +128,7 @@ class EpochOrders:
         return order
 
 
-def _shuffling(sampler: Foreign) -> Foreign:
+def shuffling(sampler: Foreign) -> Foreign:
     """The sampler that shuffles, within a sampler of batches; None for another one."""
     distributed = sys.modules.get("torch.utils.data.distributed")
     random = sys.modules.get("torch.utils.data.sampler")

@@ -39,6 +39,8 @@ from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
 
 CHECKS = catalog.of_families("RHS")
+ALONE = "if rank == 0 (t.py:3)"
+RATE = ("rate", {"before": "0.001", "after": "0.0002", "names": ("StepLR",)})
 WORDS: tuple[Any, ...] = ("runs", "agrees", "saves", "evaluates", "stops", "continues")
 RANK = RehearsedRank(
     rank=0, world=1, steps=12, seconds=(0.1, 0.1), ended=True, resident=2**29,
@@ -118,6 +120,80 @@ def test_the_remedy_of_an_average_is_not_that_of_keys() -> None:
     assert "strict=True" in (weights.fix or "")
 
 
+@pytest.mark.parametrize(
+    ("lost_parts", "code", "remedy"),
+    [
+        ([("buffers", {"fresh": True})], "RHS010", "as named_parameters() has not"),
+        ([("buffers", {})], "RHS010", "Load with strict=True"),
+        ([("buffers", {}), ("weights", {})], "RHS010", "Load with strict=True"),
+        ([("untied", {})], "RHS010", "tie_weights"),
+        ([("replaced", {})], "RHS011", "anew after the optimizer"),
+        ([("schedule", {"before": "4", "after": "8"}), RATE], "RHS012", "not both"),
+        ([("rate", {**RATE[1], "names": ()})], "RHS012", "that the script computes it from"),
+        ([("schedule", {"before": "4", "after": "0"}), RATE], "RHS012", "after scheduler.step()"),
+    ],
+)
+def test_the_remedy_is_that_of_what_was_lost(lost_parts: Any, code: str, remedy: str) -> None:
+    parts = [lost(kind, **fields) for kind, fields in lost_parts]
+    found = findings(resumed(*parts, missed_keys=("bn.running_mean",)))[code]
+    assert found.status is Status.FAIL
+    assert remedy in (found.verdict.fix or found.check.fix)
+
+
+@pytest.mark.parametrize(
+    ("error", "generating", "named"),
+    [
+        ("IndexError: index out of range in self", True, True),
+        ("IndexError: index out of range in self", False, False),
+        ("ValueError: a file", True, False),
+    ],
+)
+def test_a_generation_that_is_longer_than_the_positions(
+    error: str, generating: bool, named: bool
+) -> None:
+    rank = msgspec.structs.replace(RANK, evaluating=4, generating=generating, error=error)
+    found = findings(with_run(code=1, ranks=(rank,)))["RHS005"].verdict
+    assert ("max_new_tokens" in (found.fix or "")) is named
+    assert "before the first step" in (found.fix or "")
+
+
+def test_an_evaluation_in_which_ranks_wait_has_no_remedy_of_its_own() -> None:
+    found = findings(uneven((8, 8)))["RHS005"]
+    assert found.status is Status.FAIL
+    assert found.verdict.fix == "Follow the remedy of RHS003: the ranks wait for each other there."
+
+
+@pytest.mark.parametrize(("path", "named"), [("m.pt", True), ("other.pt", False), ("", False)])
+def test_a_file_that_another_rank_has_renamed(path: str, named: bool) -> None:
+    error = "FileNotFoundError: [Errno 2] No such file or directory: '/o/m.pt'"
+    rank = msgspec.structs.replace(RANK, world=2, error=error)
+    shared = (path,) if path else ()
+    found = findings(with_run(code=1, ranks=(rank,), shared=shared))["RHS003"].verdict
+    assert ("more than one rank writes that file" in found.summary) is named
+    assert ("Save on rank 0 alone" in (found.fix or "")) is named
+
+
+@pytest.mark.parametrize(
+    ("condition", "remedy"), [(ALONE, "outside of the condition"), ("", "in the same order")]
+)
+def test_a_call_under_a_condition_on_the_rank_is_named(condition: str, remedy: str) -> None:
+    held = msgspec.structs.replace(waits(0, "all_reduce"), condition=condition)
+    hung = findings(hangs(held, waits(1)))["RHS003"].verdict
+    assert (f"train.py:0, under `{condition}`" in hung.summary) is bool(condition)
+    assert remedy in (hung.fix or "")
+
+
+def test_a_rank_that_left_its_steps_under_a_condition() -> None:
+    ranks = tuple(
+        msgspec.structs.replace(RANK, rank=n, world=2, error="gloo: reset" * n) for n in (0, 1)
+    )
+    gone = msgspec.structs.replace(waits(0), condition=ALONE)
+    training = Waiting(rank=1, place="t.py:9", ended=True, exchanging=True)
+    found = findings(with_run(code=1, ranks=ranks, waiting=(gone, training)))["RHS003"].verdict
+    assert f"under `{ALONE}`" in found.summary
+    assert "outside of the condition" in (found.fix or "")
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.code)
 def test_without_a_record_nothing_passes(check: Any) -> None:
     reason = Unknown(reason="the records could not be read")
@@ -187,6 +263,17 @@ def apart(error: str, *waiting: Waiting) -> Rehearsal:
     ranks = first, msgspec.structs.replace(RANK, rank=1, world=2)
     how: dict[str, Any] = {"code": 1} if error else {"code": None, "cut": "deadline"}
     return with_run(ranks=ranks, waiting=waiting, still=99.0, **how)
+
+
+def uneven(epoch: tuple[int, ...]) -> Rehearsal:
+    """Rank 0 is in an evaluation after step 8, and the ranks' samplers have these lengths."""
+    ranks = apart("gloo: Connection reset by peer").runs[0].ranks
+    agreement = msgspec.structs.replace(HEALTHY.agreement, epoch=epoch)
+    return msgspec.structs.replace(with_run(ranks=ranks, code=1), agreement=agreement)
+
+
+def state_in(path: str) -> OnDisk:
+    return msgspec.structs.replace(DISK, path=path, optimizer=True)
 
 
 def in_grace(*, ended: bool, **fields: Any) -> Rehearsal:
@@ -395,6 +482,24 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS006", with_run(overwritten=("log.pkl",)), Status.PASS, "whole"),
     (
         "RHS006",
+        with_run(overwritten=("last.pt",), checkpoints=(named("best.pt"), state_in("last.pt"))),
+        Status.WARN,
+        "last.pt is the only checkpoint with an optimizer's state",
+    ),
+    (
+        "RHS006",
+        with_run(overwritten=("last.pt",), checkpoints=(state_in("best.pt"), state_in("last.pt"))),
+        Status.PASS,
+        "whole",
+    ),
+    ("RHS003", uneven((8, 9)), Status.FAIL, "an epoch has 8 to 9 batches"),
+    ("RHS003", uneven((9, 8)), Status.FAIL, "does not take part in: gloo"),
+    ("RHS003", uneven((8, 8)), Status.FAIL, "does not take part in: gloo"),
+    ("RHS003", uneven((5, 9)), Status.FAIL, "does not take part in: gloo"),
+    ("RHS010", resumed(lost("untied", before="wte.weight")), Status.FAIL, "a weight of its own"),
+    ("RHS011", resumed(lost("replaced")), Status.FAIL, "are in no optimizer now"),
+    (
+        "RHS006",
         with_run(checkpoints=(msgspec.structs.replace(DISK, unread="a file system"),)),
         Status.UNKNOWN,
         "file system",
@@ -548,6 +653,9 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS013", agreed(parted=9), Status.PASS, "holds a part"),
     ("RHS014", agreed(distinct=1, replicated=False), Status.UNKNOWN, "tensor or pipeline"),
     ("RHS014", agreed(distinct=1, replicated=False, data_parallel=True), Status.FAIL, "2 ranks"),
+    ("RHS014", agreed(repeated=16), Status.WARN, "in the order of the first"),
+    ("RHS014", agreed(repeated=15), Status.PASS, "differ"),
+    ("RHS014", agreed(repeated=16, distinct=1), Status.FAIL, "different first batches"),
     ("RHS018", agreed(epoch=()), Status.SKIP, "known length"),
     ("RHS018", agreed(epoch=(9, 8)), Status.NOTE, "8 to 9 batches"),
     ("RHS018", agreed(epoch=(9, 8), joined=True), Status.PASS, "Join"),

@@ -59,6 +59,29 @@ def test_samples_are_those_of_the_steps(watched: Any, tmp_path: Path, workers: i
     assert [each["s"] for each in found if each["kind"] == "epoch"] == [2]
 
 
+@pytest.mark.parametrize(
+    ("sets", "shuffle", "distributed", "repeated"),
+    [(False, True, True, 32), (True, True, True, 0), (False, False, True, 0),
+     (False, True, False, 0)],
+)  # fmt: skip
+def test_two_epochs_of_a_distributed_sampler(
+    watched: Any, tmp_path: Path, sets: bool, shuffle: bool, distributed: bool, repeated: int
+) -> None:
+    from doctor.collect.rehearsal import agreement, observation
+
+    rows = torch.arange(64.0)
+    sampler = torch.utils.data.DistributedSampler(rows, 2, 0, shuffle=shuffle)
+    chosen = {"sampler": sampler} if distributed else {"shuffle": True}
+    loader = torch.utils.data.DataLoader(rows, batch_size=4, **chosen)
+    for epoch in range(2):
+        if sets:
+            sampler.set_epoch(epoch)
+        train(watched, loader)
+    watched.records.close()
+    found = agreement.compare(observation.read_processes(tmp_path), cut=False)
+    assert found.repeated == repeated
+
+
 def test_a_stream_has_no_length_and_no_samples(watched: Any, tmp_path: Path) -> None:
     class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Any:
@@ -159,6 +182,67 @@ def test_an_evaluation_with_graphs_is_told_from_a_training_step(
         patches.remove()
     found = [each["graphs"] for each in recorded(tmp_path) if each["kind"] == "evaluated"]
     assert found == graphs
+
+
+@pytest.mark.parametrize(
+    ("step", "calls", "trained", "evaluated"),
+    [
+        (4, 3, True, [3]),
+        (4, 2, True, []),  # a teacher, once or twice in each step
+        (0, 3, True, []),  # one that is switched before the first step
+        (4, 3, False, []),
+    ],
+)
+def test_an_average_without_gradients_is_evaluated(
+    watched: Any, tmp_path: Path, step: int, calls: int, trained: bool, evaluated: list[int]
+) -> None:
+    from doctor.guard.patches import Patches
+
+    patches = Patches()
+    watched.evaluations.install(patches)
+    average = torch.nn.Linear(3, 1).requires_grad_(False).train(trained)
+    try:
+        watched.begin()
+        watched.step = step
+        average.eval()
+        for _ in range(calls):
+            average(torch.ones(2, 3))
+        watched.evaluations.end()
+    finally:
+        patches.remove()
+    found = recorded(tmp_path)
+    assert [each["calls"] for each in found if each["kind"] == "evaluated"] == evaluated
+    assert not [each for each in found if each["kind"] == "evaluated" and each["graphs"]]
+
+
+@pytest.mark.parametrize(
+    ("copies", "waits", "held", "later"),
+    [(False, False, 1, True), (True, False, 0, True), (False, True, 1, False)],
+)
+def test_a_thread_that_saves_the_weights_themselves_is_held(
+    watched: Any, monkeypatch: Any, copies: bool, waits: bool, held: int, later: bool
+) -> None:
+    """Until the training takes a step, if it does not wait for the thread."""
+    import threading
+    import time
+
+    from doctor.guard.rehearsal import saves
+
+    monkeypatch.setattr(saves, "HELD_SECONDS", 0.5)
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    weights = {name: w.clone() if copies else w for name, w in model.state_dict().items()}
+    watched.begin()
+    watched.thread, watched.step = threading.get_ident(), 3
+    value, found = {"model": weights, "optimizer": optimizer.state_dict()}, saves.Saves(watched)
+    thread = threading.Thread(target=found.hold, args=(value,))
+    thread.start()
+    if waits:
+        thread.join()
+    while thread.is_alive():
+        time.sleep(0.01)
+        watched.step += 1
+    assert (found.held, watched.step > 3) == (held, later)
 
 
 class Averaged:

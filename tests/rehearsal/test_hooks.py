@@ -68,6 +68,9 @@ def test_averages_that_are_no_modules(make: Any, names: list[str]) -> None:
         (("c-2.safetensors",), "os.remove", "c-1.pt", []),
         (("log.txt",), "os.remove", "c-1.pt", ["c-1.pt"]),
         (("log.txt",), "os.remove", "log.txt", []),
+        (("best.pt",), "os.remove", "c-1.pt", ["c-1.pt"]),  # a result, and nothing to go on from
+        (("best-2.pt",), "os.remove", "best-2.pt", []),
+        (("bestial.pt",), "os.remove", "c-1.pt", []),
     ],
 )
 def test_the_only_checkpoint_is_removed(

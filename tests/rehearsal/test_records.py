@@ -163,7 +163,7 @@ def test_weights_are_compared_where_ranks_hold_the_same_part(
 def test_epochs_of_ranks() -> None:
     def rank(number: int, batches: int | None, *ends: int) -> observation.Observed:
         epochs = [records.Epoch(s=end) for end in ends]
-        return on_rank(number, records.Loader(batches, "BatchSampler"), *steps(*[0.1] * 9), *epochs)
+        return on_rank(number, records.Loader(batches), *steps(*[0.1] * 9), *epochs)
 
     assert agreement.compare([rank(0, 5), rank(1, None)], cut=False).epoch == ()
     found = agreement.compare([rank(0, 5, 5), rank(1, 4, 4, 8)], cut=True)

@@ -22,6 +22,8 @@ from doctor.collect.rehearsal import (
 from doctor.collect.rehearsal.rates import rates_apart
 from doctor.facts.rehearsal_runs import RehearsedRun
 
+torch = pytest.importorskip("torch")
+
 
 def snapshot(when: str, **fields: Any) -> records.Snapshot:
     held = records.Snapshot(
@@ -163,3 +165,134 @@ def test_parts_that_one_rank_saves(savers: Any, world: int, partial: bool) -> No
 
     found = observed_run.parts_of_one_rank([rank(0), rank(1)], Path("/o"))
     assert found == (("m0.pt", "w") if partial else ())
+
+
+CONDITIONS = """
+def main():
+    if rank == 0:
+        dist.barrier()
+    else:
+        work()
+    if rank != 0: dist.barrier()
+    if accelerator.is_main_process and step % 5 == 0: dcp.save(state)
+    if ranking:
+        for each in ranks: step()
+    work()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "condition"),
+    [
+        (4, "if rank == 0 (FILE:3)"),
+        (6, ""),
+        (7, ""),  # the others wait there for what rank 0 does first
+        (8, "if accelerator.is_main_process and step % 5 == 0 (FILE:8)"),
+        (10, ""),
+        (11, ""),
+    ],
+)
+def test_the_condition_on_the_rank_around_a_place(
+    line: int, condition: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(CONDITIONS)
+    expected = condition.replace("FILE", str(path))
+    assert hanging._condition(f"{path}:{line}", "") == expected
+    frames = f'Current thread 0x1:\n  File "{path}", line {line} in main\n'
+    assert hanging._condition("", frames) == expected
+    assert hanging._condition("", frames.replace("train", "gone")) == ""
+
+
+class Tied(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(5, 3)
+        self.head = torch.nn.Linear(3, 5, bias=False)
+        self.head.weight = self.embedding.weight
+
+
+def renew(model: Any) -> None:
+    for name, value in model.state_dict().items():
+        owner, _, key = name.rpartition(".")
+        setattr(model.get_submodule(owner), key, torch.nn.Parameter(value.clone()))
+
+
+@pytest.mark.parametrize(
+    ("resume", "kinds"),
+    [
+        ("loads", set()),
+        ("replaces, then makes the optimizer", {"untied"}),
+        ("replaces under the optimizer", {"replaced"}),
+    ],
+)
+def test_weights_that_a_resume_replaces(resume: str, kinds: set[str]) -> None:
+    model = Tied()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    saved = taken("save")
+    if resume == "loads":
+        model.load_state_dict({name: each.clone() for name, each in model.state_dict().items()})
+    elif resume == "replaces under the optimizer":
+        renew(model)
+    else:
+        renew(model)
+        del optimizer
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = resume_of(saved, taken("start"))
+    assert {each.kind for each in found.lost} == kinds
+    assert optimizer
+
+
+def taken(when: str) -> records.Snapshot:
+    """Of what is in memory."""
+    import gc
+
+    from doctor.guard.rehearsal import state
+
+    gc.collect()
+    held = {"kind": "snapshot", "when": when, "s": 4, "seconds": 0.0, **state.snapshot(torch)}
+    found = records.decode(msgspec.json.encode(held))
+    assert isinstance(found, records.Snapshot)
+    return found
+
+
+def resume_of(saved: records.Snapshot, now: records.Snapshot) -> Any:
+    """What the resume lost, beside a start with other weights."""
+    begun = msgspec.structs.replace(saved, when="start", weights={}, optimizers={})
+    return resume.compare(
+        [observed(begun)], [observed(saved)], [observed(now)], looked=True, request="", opened=""
+    )
+
+
+@pytest.mark.parametrize(("earlier", "lost"), [([4], False), ([], True)])
+def test_a_save_at_the_end_is_exchanged_as_those_before_it(earlier: list[int], lost: bool) -> None:
+    """Of a schedule-free optimizer, which computes the weights anew; no step follows the save."""
+    weights = {name: ["float32", [1], value] for name, value in (("a", 1), ("b", 2))}
+    other = {name: ["float32", [1], 9] for name in weights}
+    saved = snapshot("save", s=5, weights=weights, exchanged=True)
+    last = records.Step(s=5, moment=1.0, t=0.1, rates=[])
+    found = resume.compare(
+        [observed(snapshot("start"))],
+        [observed(last, *map(records.Exchanged, earlier), saved)],
+        [observed(snapshot("start", weights=other))],
+        looked=True, request="", opened="",
+    )  # fmt: skip
+    assert found is not None
+    assert bool(found.lost) is lost
+    assert not found.exchanged
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("LossNormalizer.mean", True),
+        ("RewardNormalizer.var", True),
+        ("LossMeter.mean", False),
+        ("(main) loss_avg", False),
+        ("LossNormalizer.last_mean", False),
+    ],
+)
+def test_statistics_of_what_normalizes_a_loss(name: str, lost: bool) -> None:
+    before = snapshot("save", attributes={name: [3.0]})
+    fresh = snapshot("start", attributes={name: [0.0]})
+    assert begun_anew.begun_anew(before, fresh, fresh) == [name] * lost

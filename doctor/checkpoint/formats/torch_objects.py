@@ -221,15 +221,17 @@ def _is_optimizer(items: dict[object, object]) -> bool:
 
 
 def _optimizers(value: object) -> Iterator[object]:
-    """At the top, or one or two levels below what is called an optimizer."""
+    """At the top, below any key, or two levels below what is called an optimizer."""
     top = mapping(value)
     if _is_optimizer(top):
         yield value
         return
     for key, held in top.items():
-        if type(key) is str and "optim" in key.lower():
-            inner = mapping(held)
-            each = [held] if _is_optimizer(inner) else [*inner.values(), *members(held)]
+        inner = mapping(held)
+        if _is_optimizer(inner):
+            yield held
+        elif type(key) is str and "optim" in key.lower():
+            each = [*inner.values(), *members(held)]
             yield from (one for one in each[:1000] if _is_optimizer(mapping(one)))
 
 

@@ -6,7 +6,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from doctor.collect.rehearsal.observation import Observed
-from doctor.collect.rehearsal.records import Epoch, Gradients, Joined, Loader, Snapshot, Tensor
+from doctor.collect.rehearsal.records import (
+    Epoch,
+    Gradients,
+    Joined,
+    Loader,
+    Snapshot,
+    Taken,
+    Tensor,
+)
 from doctor.facts.rehearsal import Agreement
 
 NAMED = 3
@@ -52,6 +60,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         batches=len(batches),
         distinct=len({repr(batch) for batch in batches}),
         epoch=tuple(told) if len(told) == len(processes) else (),
+        repeated=min(map(_repeated, processes), default=0),
         joined=any(each.of(Joined) for each in processes),
         went_on=bool(processes) and all(map(_went_on, processes)),
         uneven_end=cut and len(set(ends)) > 1,
@@ -62,6 +71,19 @@ def _lacking(processes: Sequence[Observed]) -> tuple[str, ...]:
     """Weights that have no gradient at the first step of a rank."""
     names = [name[:300] for each in processes for g in each.of(Gradients) for name in g.lacking]
     return tuple(dict.fromkeys(names))[:NAMED]
+
+
+def _repeated(observed: Observed) -> int:
+    """Samples at the start of its second epoch that are those of the first in the same order, where
+    a DistributedSampler shuffles; 0 for another order, and for none that is known."""
+    loaders, ends = observed.of(Loader), observed.of(Epoch)
+    if not ends or not loaders or loaders[0].shuffles != "DistributedSampler":
+        return 0
+    taken: list[Taken] = observed.of(Taken)
+    first = [sample for each in taken if each.s <= ends[0].s for sample in each.samples]
+    later = [sample for each in taken if each.s > ends[0].s for sample in each.samples]
+    compared = min(len(first), len(later))
+    return compared if first[:compared] == later[:compared] else 0
 
 
 def _went_on(observed: Observed) -> bool:

@@ -26,6 +26,8 @@ OF_A_LOG = re.compile(
     re.IGNORECASE,
 )
 """In names of attributes and classes that report."""
+NORMALIZES = re.compile(r"normali[sz]|whiten|reward_?scal", re.IGNORECASE)
+"""In names of classes that compute with what they gather, also of a loss."""
 BEST = re.compile(r"(?:^|[.) _])best(?:_(?!epoch|step|iter)\w+)?$", re.IGNORECASE)
 """In names of what later results are compared with."""
 NEAR = 0.25
@@ -44,7 +46,7 @@ def begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[s
     restarted = {_owner(name) for name in saved.attributes if _counts_anew(name, saved, now, begun)}
     for name, before in saved.attributes.items():
         fresh, after = _value(begun, name), _value(now, name)
-        if fresh is None or after is None or OF_A_LOG.search(name) or not STATISTIC.search(name):
+        if fresh is None or after is None or _reports(name) or not STATISTIC.search(name):
             continue
         changed, off = _apart(before, fresh), _apart(after, fresh)
         small = name.startswith("len(") and max(map(_number, before), default=0) < LEAST
@@ -55,6 +57,12 @@ def begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[s
         if not off or (own and ((grown and off <= NEAR * changed) or _owner(name) in restarted)):
             names.append(name)
     return names
+
+
+def _reports(name: str) -> bool:
+    """Whether it is of a log, by its own name, and that of its class if that does not normalize."""
+    owner, _, attribute = name.partition(".")
+    return bool(OF_A_LOG.search(attribute if NORMALIZES.search(owner) else name))
 
 
 def best_begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> str:

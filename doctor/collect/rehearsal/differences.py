@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -12,6 +13,8 @@ from doctor.collect.rehearsal.records import OptimizerState, Snapshot, Tensor
 from doctor.facts.rehearsal_resume import Lost
 
 NAMED = 5
+OF_NO_MODULE = re.compile(r"group \d+, \d+")
+"""The name of an optimizer's parameter that no module has."""
 VOLATILE = {"lr", "initial_lr"}
 """Settings of a group that have checks of their own."""
 Kind = Literal["weights", "buffers", "average", "reference"]
@@ -56,6 +59,29 @@ def frozen(
     still = {*saved.frozen, *later, *(begun.frozen if begun else ())}
     names = [name for name in now.frozen if name in trained and name not in still]
     return [_entry("frozen", names, len(trained), rank)] if names else []
+
+
+def replaced(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:
+    """Weights that an optimizer had trained and that none holds, while one holds parameters of no
+    module: the module got new ones after the optimizer was made, or was made anew."""
+    held = {n for o in now.optimizers.values() for g in o.groups for n in g.parameters}
+    trained = [n for o in saved.optimizers.values() for g in o.groups for n in g.parameters]
+    bare = {name.partition(") ")[2] for name in apart(now.weights)[1]} - held
+    names = [name for name in trained if name in bare]
+    if not names or not any(OF_NO_MODULE.fullmatch(name) for name in held):
+        return []
+    return [_entry("replaced", names, len(trained), rank)]
+
+
+def untied(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:
+    """Weights that the save did not have, with the bits of one that it had: they were one."""
+    before, after = apart(saved.weights)[0], apart(now.weights)[0]
+    copies = {repr(entry): name for name, entry in after.items() if name in before}
+    names = [n for n, entry in after.items() if n not in before and repr(entry) in copies]
+    if not names or not before.keys() <= after.keys():
+        return []
+    one = copies[repr(after[names[0]])]
+    return [_entry("untied", names, len(after), rank, texts=(one, names[0]))]
 
 
 def other_names(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:

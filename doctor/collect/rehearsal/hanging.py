@@ -31,6 +31,15 @@ LAUNCHERS_ERROR = re.compile(
 )
 """The last line of the traceback of torchrun, and of `accelerate launch` on one process."""
 FRAME = re.compile(r'File "(.{1,1000})", line (\d{1,9}) in (.{1,200})')
+PLACE = re.compile(r"(.{1,1000}):(\d{1,9})")
+OF_A_RANK = re.compile(
+    r"(?<![a-z])(?:local_|global_)?rank(?![a-z])|rank_?zero|is_(?:local_)?(?:main|master)"
+    r"|main_process|global_zero|process_zero|(?<![a-z])master(?![a-z])",
+    re.IGNORECASE,
+)
+"""In conditions that hold on some ranks alone."""
+OF_OTHERS = re.compile(r"!=|\bnot\b|>")
+"""In those of the ranks that wait for what one does first."""
 LIBRARIES = ("/doctor/guard/", "/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 CURRENT = "Current thread"
 
@@ -84,6 +93,7 @@ def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ..
                 number=last.number if last else 0,
                 inside=inside,
                 loop=hide_secrets(_loop(text)),
+                condition=hide_secrets(_condition(place, text)),
                 ended=end is not None,
                 exchanging=end is not None and end.exchanging,
             )
@@ -134,7 +144,7 @@ def _loop(text: str) -> str:
     """The nearest while loop around the frames that takes no step; "" where a for loop is nearer,
     or none is there."""
     for path, line, _ in _own_frames(text):
-        loops = [each for each in _loops(path) if each.lineno <= line <= (each.end_lineno or 0)]
+        loops = [each for each in _around(path, line) if not isinstance(each, ast.If)]
         if loops:
             nearest = max(loops, key=lambda each: each.lineno)
             called = {n.attr for n in ast.walk(nearest) if isinstance(n, ast.Attribute)}
@@ -144,13 +154,30 @@ def _loop(text: str) -> str:
     return ""
 
 
-def _loops(path: str) -> list[ast.For | ast.While]:
-    """Of a file of the user's."""
+def _condition(place: str, text: str) -> str:
+    """The nearest condition on the rank around a place, or around a frame of its calls; "" for
+    none."""
+    match = PLACE.match(place)
+    frames = [(match[1], int(match[2]))] if match else []
+    for path, line in (*frames, *(each[:2] for each in _own_frames(text))):
+        around = [each for each in _around(path, line) if isinstance(each, ast.If)]
+        for each in sorted(around, key=lambda each: -each.lineno):
+            test = ast.unparse(each.test)
+            inside = each.body[0].lineno <= line <= (each.body[-1].end_lineno or 0)
+            if inside and OF_A_RANK.search(test) and not OF_OTHERS.search(test):
+                return f"if {test[:100]} ({path[-200:]}:{each.lineno})"
+    return ""
+
+
+def _around(path: str, line: int) -> list[ast.For | ast.While | ast.If]:
+    """The loops and conditions of a file of the user's that have this line."""
     try:
         tree = ast.parse(read_regular(path, MOST_SOURCE, follow=False))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return []
-    return [each for each in ast.walk(tree) if isinstance(each, ast.For | ast.While)]
+    kinds = ast.For | ast.While | ast.If
+    found = [each for each in ast.walk(tree) if isinstance(each, kinds)]
+    return [each for each in found if each.lineno <= line <= (each.end_lineno or 0)]
 
 
 def last_lines(log: Path) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.records import Snapshot
 from doctor.facts.rehearsal_resume import Lost
@@ -32,7 +34,8 @@ def rates_apart(
     if not apart:
         return None if saved.schedules else _started_over(whole.rates, after.rates, saved.s)
     most = max(apart, key=lambda number: _distance(*pairs[number]))
-    return _lost(pairs[most], saved.s + most + 1, fresh=_close(whole.rates[0], after.rates[0]))
+    lost = _lost(pairs[most], saved.s + most + 1, fresh=_close(whole.rates[0], after.rates[0]))
+    return msgspec.structs.replace(lost, names=tuple(saved.schedules))
 
 
 def _started_over(

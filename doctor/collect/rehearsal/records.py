@@ -198,7 +198,8 @@ class Loader(msgspec.Struct, tag="loader", tag_field="kind"):
     """The first loader that trains, and the batches of its epoch; None: it has no length."""
 
     batches: int | None
-    sampler: str
+    shuffles: str = ""
+    """The class of its sampler, where that is one of torch which shuffles."""
 
 
 class Taken(msgspec.Struct, tag="taken", tag_field="kind"):

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import msgspec
 
 from doctor.collect.rehearsal.begun_anew import best_begun_anew
-from doctor.collect.rehearsal.differences import apart, differences, frozen, other_names
+from doctor.collect.rehearsal.differences import (
+    apart,
+    differences,
+    frozen,
+    other_names,
+    replaced,
+    untied,
+)
 from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.rates import rates_apart
 from doctor.collect.rehearsal.records import (
@@ -135,6 +142,7 @@ def _lost(pairs: Sequence[_Pair], stopped: Sequence[Observed], *, renames: bool)
         saved = _with_shared(each.saved, pairs[0].saved, each.now)
         found = differences(saved, each.now, each.begun, each.rank)
         renamed = other_names(each.saved, each.now, each.rank) if renames else []
+        renamed += replaced(saved, each.now, each.rank) + untied(saved, each.now, each.rank)
         if renamed:  # the optimizer's groups have the new names, too
             found = [other for other in found if other.kind != "group"]
         lost += found + renamed + frozen(each.saved, each.now, each.begun, later, each.rank)
@@ -147,9 +155,12 @@ def _exchanged(
     """Whether the save holds other weights than the training went on with, and what is lost then.
 
     A schedule-free optimizer computes them anew, and a setting says which of both is in the model.
+    After a save at the end of the run, as on a signal, the saves before it show what would go on.
     """
     saved = pair.saved
-    exchanged = saved.exchanged and any(e.s == saved.s for o in stopped for e in o.of(Exchanged))
+    steps = {e.s for o in stopped for e in o.of(Exchanged)}
+    last = saved.s >= max((each.rank().steps for each in stopped), default=0)
+    exchanged = saved.exchanged and (saved.s in steps or (last and bool(steps)))
     if exchanged and not _same(apart(saved.weights)[0], apart(pair.now.weights)[0]):
         return False, [each for each in lost if each.kind not in ("weights", "option")]
     return exchanged, lost

@@ -28,6 +28,8 @@ SAVES = re.compile(r"\.(ckpt|pth?|pkl|pickle|npz|joblib|msgpack|bin)(\W?(tmp|par
 """Names of files whose writing is a save."""
 WEIGHTS = re.compile(SAVES.pattern.replace("ckpt|", "ckpt|safetensors|distcp|"))
 """Names of files that a training can go on from."""
+BEST = re.compile(r"(?<![a-z])best(?![a-z])", re.IGNORECASE)
+"""In names of results, which are kept beside what a training goes on from."""
 MOST_LOOKED = 10_000
 """Files of {output} among which another checkpoint is looked for."""
 IGNORED = ("/dev/", "/proc/", "/sys/")
@@ -173,12 +175,13 @@ class Audit:
         if self.removed and inside.startswith(self.removed):
             return
         goes = stays = 0.0
+        is_result = BEST.search(path[len(self.output) :])
         for number, (each, changed) in enumerate(_checkpoint_files(self.output)):
             if number >= MOST_LOOKED:
                 return
             if (each + "/").startswith(inside):
                 goes = max(goes, changed)
-            else:
+            elif is_result or not BEST.search(each[len(self.output) :]):
                 stays = max(stays, changed)
         if goes > stays:
             self.removed = inside

@@ -17,8 +17,9 @@ EVALUATING = ("eval", "valid")
 """In names of functions that evaluate."""
 GENERATE = 0
 """In place of a module: the calls of generate() are counted."""
-LEAST_GRAPHS = 3
-"""Calls with a graph that make an evaluation: a GAN calls a part of it once or twice so."""
+LEAST_CALLS = 3
+"""Calls that make an evaluation, if they have a graph, as a GAN calls a part of it once or twice,
+or are of a module without gradients: an average is evaluated, a teacher is called in each step."""
 MOST = 100
 """Evaluations that are recorded."""
 
@@ -32,6 +33,8 @@ class Evaluation:
         self.calls = self.samples = self.generated = self.graphs = 0
         self.begun = False
         """It called the module, or generate()."""
+        self.trains = True
+        """The module has weights that can have gradients."""
         self.counted: Optional[int] = None
         """The module whose calls are counted."""
         self.of: Optional[int] = None
@@ -118,9 +121,11 @@ class Evaluations:
         """module.eval() was called."""
         if self.current is not None or self.count >= MOST:
             return
-        if not any(p.requires_grad for p in module.parameters()):
+        trains = any(p.requires_grad for p in module.parameters())
+        if not trains and not (trained and self.observer.step):
             return
         self.current = Evaluation(self.observer.step)
+        self.current.trains = trains
         self.current.module = weakref.ref(module) if trained else None
         for each in (module, *module.children()):  # Lightning calls what the module contains
             handle = each.register_forward_pre_hook(self._called, with_kwargs=True)
@@ -134,11 +139,11 @@ class Evaluations:
         current = self.current
         if current is None or self._generating:
             return
-        if self.torch.is_grad_enabled():  # a step that follows makes it a training of its own kind
+        if current.trains and self.torch.is_grad_enabled():  # a step may follow: a training
             current.graphs += current.counted in (None, id(module))
             current.counted = id(module) if current.counted is None else current.counted
             return
-        if not current.begun:
+        if not current.begun and (current.trains or current.calls >= LEAST_CALLS - 1):
             self._report(current)
         if current.counted is None:
             current.counted = id(module)
@@ -213,7 +218,7 @@ class Evaluations:
             self._handles.pop().remove()
         if current is None:
             return
-        with_graphs = current.graphs >= LEAST_GRAPHS and module is not None
+        with_graphs = current.graphs >= LEAST_CALLS and module is not None
         if not (current.begun or with_graphs):
             return
         self.count += 1

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Callable, List, Optional, Tuple
 
 from ..batch_hooks import iterator_kind
+from ..epoch_orders import shuffling
 from ..foreign import Foreign
 from ..patches import Patches
 from .imports import after_import
@@ -134,5 +135,7 @@ class Loaders:
                 batches = len(sampler)
             except (TypeError, NotImplementedError):  # it has no length
                 batches = None
+        shuffles = shuffling(sampler)
+        name = "" if shuffles is None else type(shuffles).__name__[:LONGEST]
         self.observer.begin()
-        self.observer.records.write("loader", batches=batches, sampler=type(sampler).__name__)
+        self.observer.records.write("loader", batches=batches, shuffles=name)

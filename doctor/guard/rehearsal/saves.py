@@ -13,7 +13,12 @@ from ..foreign import Foreign
 from ..patches import Patches
 from .audit import installed
 from .imports import after_import
-from .shards import parts_in
+from .shards import parts_in, shares_weights
+
+HELD_SECONDS = 2.0
+"""For the training to take a step while another thread is about to save its weights."""
+MOST_HELD = 3
+"""Saves that are held so."""
 
 
 class Saves:
@@ -24,6 +29,7 @@ class Saves:
         self.depth = 0
         self.audit = installed()
         self.parts: List[str] = []
+        self.held = 0
 
     def install(self, torch: ModuleType, patches: Patches) -> None:
         """Wrap what saves, and what loads; listen to what Python code writes by itself."""
@@ -66,6 +72,8 @@ class Saves:
             if self.depth or not observer.alive:
                 return original(*args, **kwargs)
             path = args[place] if len(args) > place else kwargs.get("checkpoint_id")
+            if name == "torch.save" and args:
+                observer.safely(self.hold, args[0])
             self.parts = []
             self.depth += 1
             began = time.monotonic()
@@ -83,6 +91,19 @@ class Saves:
             return result
 
         return saving
+
+    def hold(self, value: Foreign) -> None:
+        """Let the training go on, if it does not wait for another thread to save its weights: the
+        guard sees then whether they were copied (GRD027)."""
+        observer = self.observer
+        own = threading.get_ident() == observer.thread
+        if own or not observer.step or self.held >= MOST_HELD:
+            return
+        if shares_weights(observer.torch, value):
+            self.held += 1
+            step, end = observer.step, time.monotonic() + HELD_SECONDS
+            while observer.step == step and time.monotonic() < end:
+                time.sleep(0.01)
 
     def report_write(self, name: str, path: Foreign) -> None:
         """A path that C++ or Rust will open, which raises no audit event."""

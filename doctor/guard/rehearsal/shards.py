@@ -1,4 +1,4 @@
-"""Which sharded weights a value that is saved has only this rank's part of."""
+"""Which weights a value that is saved has itself, or has only this rank's part of."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Dict, Iterator, List, Tuple
 
 from ..foreign import Foreign
+from ..parameters import local
 from .state import in_memory
 
 DEPTH, MOST = 3, 10_000
@@ -32,6 +33,15 @@ def parts_in(torch: ModuleType, value: Foreign) -> List[str]:
         if part:
             found.append(name)
     return found
+
+
+def shares_weights(torch: ModuleType, value: Foreign) -> bool:
+    """Whether tensors of it are the memory of weights that an optimizer trains, and no copies."""
+    held = in_memory(torch)["optimizer"]
+    groups = [group for each in held for group in getattr(each, "param_groups", None) or ()]
+    trained = {local(p).data_ptr() for group in groups for p in group["params"]} - {0}
+    found = _tensors(torch, value) if isinstance(value, dict) else ()
+    return any(local(tensor).data_ptr() in trained for _, tensor in found)
 
 
 def _is_part(tensor: Foreign) -> bool:
