@@ -181,6 +181,8 @@ CASES = [
          "num_generations: 8\nbeta: 0.0", "num_generations: 8\nbeta: 0.04"),
         ("auxiliary-loss-heavy", "loss-plateau", "router_aux_loss_coef: 0.9",
          "router_aux_loss_coef: 0.01"),
+        *(("auxiliary-loss-heavy", "loss-plateau", "moe_aux_loss_coeff: 0.9", other)
+          for other in ("aux_loss_weight: 0.4\narch: pspnet", "aux_loss_coef: 1.0\nmodel: detr")),
         ("samples-greedy", "rewards-alike", "temperature: 0.0", "temperature: 0.9"),
         ("one-completion", "rewards-alike", "rollout_n: 1", "rollout_n: 8"),
         ("policy-epochs", "value-function-fails", "n_epochs: 80", "n_epochs: 10"),

@@ -178,8 +178,8 @@ def test_a_rank_that_is_slow_in_lines_of_its_own() -> None:
     assert "rank-slower" not in problems(read(log=lines_of_ranks(0.42)))
 
 
-def processes(stated: int, count: int, apart: float) -> str:
-    head = "".join(f"{rank}: Num processes: {stated}\n" for rank in range(count))
+def processes(stated: int, count: int, apart: float, says: str = "Num processes: {}") -> str:
+    head = "".join(f"{rank}: {says.format(stated)}\n" for rank in range(count))
     return head + "".join(
         f"{rank}: step {at} loss {3.2 - at / 50 + apart * rank:.4f} lr 1e-4\n"
         for at in range(1, 30)
@@ -197,6 +197,20 @@ def test_processes_that_know_nothing_of_each_other(
     found = findings(read(log=processes(stated, count, apart)))["ranks-alike"]
     assert (found.status is Status.WARN) is is_told
     assert ("torchrun" in found.fix) is is_told
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "INFO [parallel_state.py:1134] rank 0 in world size {0}: world_size={0}",
+        "INFO vLLM config: tensor_parallel_size=1, world_size={}",
+        "INFO engine config: world_size={}",
+    ],
+)
+def test_an_engine_beside_each_rank_has_a_world_of_its_own(says: str) -> None:
+    assert "ranks-alike" not in problems(read(log=processes(1, 4, 0.0, says)))
+    own = processes(1, 4, 0.0, "trainer world_size={}")
+    assert "ranks-alike" in problems(read(log=own))
 
 
 RISING = curve("reward", [0.3 + at / 300 for at in range(60)])
@@ -231,6 +245,9 @@ def test_what_goes_wrong_while_the_rewards_rise(
 
 
 FLAT_REWARD = curve("reward", [0.41 + 0.02 * ((at * 7) % 5 - 2) for at in range(150)])
+SOLVED = curve("reward", [0.966 + 0.015 * ((at * 7) % 5 - 2) for at in range(150)])
+AT_HIGHEST = curve("reward", [8.0 - (at % 9 == 0) for at in range(150)])
+ABOVE_ONE = curve("reward", [0.966 + 0.3 * ((at * 7) % 5 - 2) for at in range(150)])
 BETTER = curve("reward", [0.3 + at / 300 + 0.02 * ((at * 7) % 5 - 2) for at in range(150)])
 ADAPTER = "GRPOConfig(learning_rate=5e-07, num_generations=8)\nLoraConfig(r=8, lora_alpha=16)\n"
 
@@ -241,6 +258,9 @@ ADAPTER = "GRPOConfig(learning_rate=5e-07, num_generations=8)\nLoraConfig(r=8, l
         (FLAT_REWARD, ADAPTER, True),
         (FLAT_REWARD, ADAPTER.replace("5e-07", "1e-05"), False),
         (FLAT_REWARD, ADAPTER.partition("\n")[0], False),  # all weights: a usual rate
+        (SOLVED, ADAPTER, False),
+        (AT_HIGHEST, ADAPTER, False),
+        (ABOVE_ONE, ADAPTER, True),
         (BETTER, ADAPTER, False),
     ],
 )

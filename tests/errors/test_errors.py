@@ -203,6 +203,62 @@ def test_a_symptom_names_a_command_that_decides_and_no_message_of_a_program() ->
             assert words[0] != "doctor" or words[1] in COMMANDS, command
 
 
+MISSING = "FileNotFoundError: [Errno 2] No such file or directory: "
+
+
+@pytest.mark.parametrize(
+    ("cause", "message", "other"),
+    [
+        ("directory-shared-by-ranks",
+         f"{MISSING}'/scratch/triton-u/3QF/k.so.tmp.pid_41222_88121' -> '/scratch/3QF/k.so'",
+         f"{MISSING}'/opt/triton/model_repository/llama/1/model.py'"),
+        ("directory-shared-by-ranks",
+         f"{MISSING}'/home/u/.triton/cache/3QFZ7K/launcher.so'",
+         f"{MISSING}'/home/u/tritonserver/models/bert/config.pbtxt'"),
+        ("directory-shared-by-ranks",
+         f"{MISSING}'/tmp/torchinductor_u/ab/.4711.tmp' -> '/tmp/torchinductor_u/ab/k.py'",
+         f"{MISSING}'/home/u/.cache/torch_extensions/py310_cu121/fused_adam/build.ninja'"),
+        ("input-channel-missing",
+         f"{MISSING}'/opt/ml/input/data/train'",
+         f"{MISSING}'/opt/ml/input/data/train/resume/last.ckpt'"),
+        ("input-channel-missing",
+         "/opt/ml/input/data/validation does not exist",
+         f"{MISSING}'/opt/ml/input/config/hyperparameters.json'"),
+        ("dataset-paths-of-yaml",
+         "RuntimeError: Dataset 'a.yaml' error ❌ Dataset 'a.yaml' images not found ⚠️, missing "
+         "path '/d/images'",
+         "RuntimeError: Dataset 'data.yaml' error: dataset checksum failed, disk full"),
+        ("engine-limits-exceeded",
+         "ValueError: max_tokens must be at least 1, got -239.",
+         "ValueError: max_tokens must be at least 1, got 0."),
+        ("quantized-training",
+         "ValueError: this fp8 checkpoint is not trainable",
+         "ValueError: the fp8 scale buffer is not trainable, pass requires_grad=False"),
+        ("parameters-are-partitioned",
+         "RuntimeError: The tensor has a non-zero number of elements, but its data is not "
+         "allocated yet. Caffe2 uses a lazy allocation",
+         "RuntimeError: The tensor has a non-zero number of elements, but its data is not "
+         "allocated yet.\nIf you're using torch.compile/export/fx, it is likely that we are "
+         "erroneously tracing into a custom kernel."),
+    ],
+)  # fmt: skip
+def test_a_message_is_of_a_row_and_what_looks_like_it_is_not(
+    cause: str, message: str, other: str
+) -> None:
+    assert with_message(message)[0].id == cause
+    found = with_message(other)
+    assert not found or found[0].id != cause
+
+
+def test_without_compile_a_tensor_without_memory_may_be_a_partitioned_one() -> None:
+    text = (
+        "RuntimeError: The tensor has a non-zero number of elements, but its data is not allocated "
+        "yet.\nIf you're using torch.compile/export/fx, it is likely that we are erroneously"
+    )
+    found = [each.id for each in with_message(text)]
+    assert found == ["extension-meets-fake-tensor", "parameters-are-partitioned"]
+
+
 def test_no_remedy_deletes_a_checkpoint() -> None:
     """An asynchronous save may be under way."""
     said = [f"{row.fix} {' '.join(row.commands)}" for row in CAUSES]

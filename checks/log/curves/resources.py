@@ -79,11 +79,12 @@ SAME_DATA = (
 
 
 ALONE = (
-    "Start the script so that each process learns its number and that of all: torchrun "
-    "--nproc-per-node N train.py or accelerate launch (one task per node under srun), or export "
-    "RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from SLURM_PROCID, SLURM_LOCALID "
-    "and SLURM_NTASKS. As it is, N processes train the same model N times and write over each "
-    "other's checkpoints."
+    "Print torch.distributed.is_initialized() and get_world_size() in each process. If it is no "
+    "group or one of 1, the processes train the same model several times and write over each "
+    "other's checkpoints: start the script so that each learns its number and that of all, by "
+    "torchrun --nproc-per-node N train.py or accelerate launch (one task per node under srun), or "
+    "export RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from SLURM_PROCID, "
+    "SLURM_LOCALID and SLURM_NTASKS."
 )
 
 
@@ -117,7 +118,7 @@ def _alone(log: Log) -> Verdict | None:
         if len(ranks) > 1 and len(several) >= EQUAL and all(len({*each}) == 1 for each in several):
             return warn(
                 f"{len(ranks)} processes write into the log, which states that there is 1, and "
-                "their losses are equal to the last digit: each trains by itself",
+                "their losses are equal to the last digit: each may train by itself",
                 fix=ALONE,
                 places=(place_at(loss, 0),),
             )

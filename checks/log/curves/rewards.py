@@ -264,11 +264,21 @@ def _rise(values: list[float]) -> bool:
     return late - early > max(RISES * error * math.sqrt(2), series.FLAT_TOTAL * abs(early))
 
 
+SOLVED = 0.9
+"""Share of a reward of 1 that leaves next to nothing to learn. Our own number."""
+
+
+def _at_ceiling(values: list[float]) -> bool:
+    """Whether a reward that ends at 1 is near it, or is at its highest value most of the time."""
+    late, highest = series.thirds(values)[1], max(values)
+    return late >= highest or SOLVED <= late <= highest <= 1
+
+
 def stand(log: Log) -> Verdict | None:
-    """Rewards that do not rise in a hundred values or more."""
+    """Rewards that do not rise in a hundred values or more, and could."""
     for curve in (each for each in log.curves if each.name == "reward"):
         values, places = finite_of(curve)
-        if len(values) >= series.CERTAIN and not _rise(values):
+        if len(values) >= series.CERTAIN and not _rise(values) and not _at_ceiling(values):
             early, late = series.thirds(values)
             return warn(
                 f"the reward hardly changes: {early:.4g} at first, {late:.4g} at last",

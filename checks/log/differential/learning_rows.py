@@ -108,7 +108,7 @@ ROWS = (
     Differential(
         id="auxiliary-loss-heavy",
         symptoms=(*FLAT, *WORSE),
-        evidence=at_least("aux_loss_weight", 0.3),
+        evidence=at_least("router_loss_weight", 0.3),
         suffices=FLAT,
     ),
     Differential(

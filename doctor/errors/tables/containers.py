@@ -180,8 +180,9 @@ ROWS = (
                 "save_on_each_node=False with one shared directory. The checkpoint of the first "
                 "node is whole.",
                 ("python -m pip show transformers",)),
-            Wording(r"No such file or directory: '[^'\n]{0,300}(?:\.triton/|/triton|torchinductor|"
-                r"torch_extensions/|torch_compile_cache|unsloth_compiled)",
+            Wording(r"No such file or directory: '[^'\n]{0,300}(?:\.triton/cache/|\.tmp\.pid_\d|"
+                r"(?:torchinductor|torch_extensions/|torch_compile_cache|unsloth_compiled)"
+                r"[^'\n]{0,200}(?:\.tmp\b|' -> '))",
                 "FileNotFoundError: [Errno 2] No such file or directory: "
                 "'/home/u/.triton/cache/3QFZ7K/__triton_launcher.so.tmp.pid_41222_88121' -> "
                 "'/home/u/.triton/cache/3QFZ7K/__triton_launcher.so'",

@@ -101,20 +101,22 @@ ROWS = (
         role="exception", code="LOG061"),
     Cause(id="input-channel-missing",
         refines=("file-missing",),
-        messages=(r"/opt/ml/input/(?:data|config)[^\n]{0,200}(?:not found|does not exist|No such)|"
-            r"(?:FileNotFound|NotADirectory)Error[^\n]{0,200}/opt/ml/input/",),
+        messages=(r"/opt/ml/input/data/[\w.-]{1,80}/?['\"]?[:,]? (?:is |was |directory )?(?:not "
+            r"found|does not exist|No such)|(?:FileNotFound|NotADirectory)Error[^\n]{0,200}"
+            r"/opt/ml/input/data/[\w.-]{1,80}(?:/[\w-]{1,80}\.\w{2,8})?/?['\"]?(?![\w./-])",),
         examples=("FileNotFoundError: [Errno 2] No such file or directory: "
             "'/opt/ml/input/data/train/train.jsonl'",),
         why="SageMaker mounts each channel of the job as /opt/ml/input/data/CHANNEL, under the "
             "name that fit() gave it.",
-        fix="Read the directory from SM_CHANNEL_TRAINING (SM_CHANNEL_ and the name of the channel "
-            "in capitals), or name the channel as the script expects: fit({'train': 's3://...'}). "
-            "SM_CHANNELS in the log lists those that there are; a prefix of S3 without objects "
-            "gives an empty one.",
+        fix="Look whether the channel's directory is there; SM_CHANNELS in the log lists them. If "
+            "it is not, read the directory from SM_CHANNEL_TRAINING (SM_CHANNEL_ and the name of "
+            "the channel in capitals), or name the channel as the script expects: "
+            "fit({'train': 's3://...'}). If it is, it holds no file of that name: correct the "
+            "name or the prefix of S3, which without objects gives an empty channel.",
         commands=("ls -R /opt/ml/input/data | head",)),
     Cause(id="dataset-paths-of-yaml",
         refines=("file-missing",),
-        messages=(r"images not found, missing path|Dataset '[^'\n]{1,300}' error",),
+        messages=(r"images not found[^\n]{0,8}, missing path",),
         examples=("FileNotFoundError: Dataset 'data.yaml' images not found, missing path "
             "'/datasets/valid/images'",),
         why="Ultralytics joins path: of the data file with train: and val:; a path that is not "

@@ -103,8 +103,25 @@ ROWS = (
         sources=("torch-recompute",),
     ),
     Cause(id="extension-meets-fake-tensor",
+        refines=("parameters-are-partitioned",),
         messages=(r"FakeTensor'?>? to C\+\+ type|Cannot access data pointer of Tensor \(e\.g\. "
             r"FakeTensor",),
+        wordings=(
+            Wording(r"If you're using torch\.compile/export/fx, it is likely that we are "
+                r"erroneously",
+                "RuntimeError: The tensor has a non-zero number of elements, but its data is not "
+                "allocated yet.\nIf you're using torch.compile/export/fx, it is likely that we are "
+                "erroneously tracing into a custom kernel.",
+                "A tensor has a size and no memory, and something reads its memory. Under "
+                "torch.compile or export it is a tensor without values that a custom kernel gets "
+                "while it is traced. torch prints the same hint where neither is in use: then FSDP "
+                "or ZeRO-3 has freed a weight, or the model is on the meta device.",
+                "Run once with TORCH_COMPILE_DISABLE=1. If it works then, take the call in the "
+                "last frame out of the graph: torch.compiler.disable on its function, or "
+                "torch.library.custom_op with register_fake. If it fails in the same way, gather "
+                "the weights where they are read (FSDP.summon_full_params, "
+                "deepspeed.zero.GatheredParameters), or load those of a model on the meta device.",
+                ("TORCH_COMPILE_DISABLE=1 python train.py",)),),
         examples=("RuntimeError: Unable to cast Python instance of type <class "
             "'torch._subclasses.fake_tensor.FakeTensor'> to C++ type 'unsigned long'",
             "RuntimeError: Cannot access data pointer of Tensor (e.g. FakeTensor, "

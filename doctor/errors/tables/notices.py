@@ -97,12 +97,12 @@ ROWS = (
             "flash attention variant."),
         why="Several samples stand in one row without padding. Kernels of flash attention are told "
             "where each ends; with another attention it depends on the release: transformers 5.23 "
-            "divides them by their position_ids with sdpa and eager as well (tried on a CPU), "
-            "older releases let every sample read those before it.",
-        fix="Load the model with attn_implementation='flash_attention_2' (or a flash kernel of the "
-            "hub, kernels-community/flash-attn2), or switch packing and padding_free off. To stay "
-            "with sdpa, compare the logits of a sample that is packed behind another one with "
-            "those of the sample alone: they must be equal.",
+            "divides them by their position_ids with sdpa and eager as well (tried on a CPU); in "
+            "older releases a sample may read those before it.",
+        fix="Test it: compare the logits of a sample that is packed behind another one with those "
+            "of the sample alone. If they are equal, nothing is wrong. Else load the model with "
+            "attn_implementation='flash_attention_2' (or a flash kernel of the hub, "
+            "kernels-community/flash-attn2), or switch packing and padding_free off.",
         sources=("trl-padding-free",)),
     Cause(id="merged-into-quantized",
         messages=(r"Merge lora module to \d-bit linear may get different",),

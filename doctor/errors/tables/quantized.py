@@ -28,9 +28,11 @@ ROWS = (
                 "the trainer) before the Trainer is built, or load the model without "
                 "quantization.",
                 owner=Owner.JOB),
-            Wording("`?run_compressed`? is only supported for inference|(?:compressed.tensors|"
-                "gptq|awq|fp8|mxfp4)[^\\n]{0,80}(?:is not trainable|not support training|cannot be "
-                "trained)",
+            Wording(r"`?run_compressed`? is only supported for inference|(?:model|checkpoint|"
+                r"weights)\b[^\n]{0,80}(?:compressed.tensors|gptq|awq|fp8|mxfp4)[^\n]{0,80}(?:is "
+                r"not trainable|not support training|cannot be trained)|(?:compressed.tensors|gptq|"
+                r"awq|fp8|mxfp4)[^\n]{0,30} (?:model|checkpoint)s?\b[^\n]{0,60}(?:not trainable|"
+                r"not support training|cannot be trained)",
                 "ValueError: `run_compressed` is only supported for inference; the model is "
                 "quantized with compressed-tensors and is not trainable.",
                 "The checkpoint was quantized for inference, in a format whose layers pass no "

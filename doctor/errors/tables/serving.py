@@ -46,7 +46,7 @@ ROWS = (
                 "that the model's card names (hf_overrides / rope_scaling). "
                 "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 only silences it: positions beyond the limit "
                 "give nonsense or fail."),
-            Wording(r"max_tokens must be at least 1, got (?:-\d|0)",
+            Wording(r"max_tokens must be at least 1, got -\d",
                 "ValueError: max_tokens must be at least 1, got -239.",
                 "The prompt alone is longer than the engine's max_model_len, so that nothing is "
                 "left for an answer: the number says by how many tokens.",

@@ -23,9 +23,9 @@ ROWS = (
         words=(
             "embedding|embeddings|vectors|vector|representation|representations|features|cosine|"
             "similarity|similarities same|identical|alike|collaps|close_to_1|near_1|0.99|equal|"
-            "constant|all_1 !@oom !@memory !generat !image_is",
+            "constant|all_1 !@oom !@memory !generat !image_is !should !size !vocab !column",
             "contrastive|infonce|simclr|clip$|siamese|triplet|sentence_transformer collaps|"
-            "stuck|same|constant|ln$|not_learn|margin",
+            "stuck|same|constant|ln$|not_learn|margin !gradient !grad !norm !@slow",
         ),
         examples=("fine-tuning the embedding model makes all vectors the same",
             "cosine similarity is 0.99 for every pair",
@@ -90,10 +90,11 @@ ROWS = (
             "ignor|ignores|disregard system_prompt|instruction|instructions|persona|context",
             "prompt|instruction|question back|echo|echoes|parrot generat|output|model|"
             "answer|repeats|returns",
-            "tool|tools|function|json|xml|yaml|structured|schema|format|formatting|markdown|think|"
+            "tool|tools|function_call|json|xml|yaml|structured|schema|format|formatting|markdown|think|"
             "reasoning|latex|code malform|break|breaks|broken|invalid|wrong|ignor|@not|lost|"
-            "missing|forgets|mess after|since|when|model|fine_tun|finetun|lora|sft|trained|"
-            "training !error !checkpoint !gpu !script !log_format",
+            "missing|forgets|mess model|llm|answer|answers|output|outputs|repl|respon|generat|"
+            "call|calls|calling|mode|fine_tun|finetun|lora|sft !error !checkpoint !gpu !script "
+            "!log_format !config !upgrad",
             "answers|answer|responds|replies|output|outputs|speaks|writes|generates chinese|"
             "another_language|wrong_language|other_language|english|german|french|spanish|japanese "
             "although|but|instead|even_though|after|only !whisper !asr",
@@ -152,8 +153,10 @@ ROWS = (
     Cause(id="run-interrupted",
         words=(
             "spot|preempt|preempted|preemption|reclaim|reclaimed|evict|evicted|interrupt|shut_down|"
-            "shutdown|time_limit|walltime|colab|instance train|training|job|run|lost|over|"
-            "checkpoint|hours|progress !error !oom !disconnect !ssh !reboot",
+            "shutdown|time_limit|walltime train|training|job|run|lost|over|checkpoint|hours|"
+            "progress !error !oom !disconnect !ssh !reboot !price !cost !how_many !how_long",
+            "colab|instance lost|over$|stops|stopped|ends|ended|killed|clos train|training|job|run|"
+            "checkpoint|hours|progress !error !oom !disconnect !ssh !reboot !how_many !how_long",
             "lost|lose checkpoint|checkpoints|progress|hours_of_training|everything !accuracy "
             "!ability !general",
         ),

@@ -118,9 +118,11 @@ ROWS = (
         words=(
             "nan$|nans|inf$ only|appear|appears|happens|occurs|comes|get|gets|turns|"
             "becomes|produces|with|for|on$ long|longer|certain|some|random|specific|rank|"
-            "sequences|samples|batches|validation|eval|layer|attention",
+            "sequences|samples|batches|validation|eval|layer|attention !csv !pandas !dataframe "
+            "!column !table !dataset",
             "loss|gradient|grad nan$|nans|inf$|infinity",
-            "nan$|nans after|step|epoch|train|output|fp16|bf16|mixed|sudden",
+            "nan$|nans after|step|epoch|train|output|fp16|bf16|mixed|sudden !csv !pandas "
+            "!dataframe",
         ),
         examples=("loss becomes nan", "nan loss after some steps", "the loss turns into nan"),
         why="A value exceeded its format, or an operation has no gradient there: fp16, a learning "
@@ -136,7 +138,7 @@ ROWS = (
         words=(
             "loss diverg|explod|blow",
             "loss>@rise !@eval !accumul !resum !batch_size !up_and_down !gan$ !generator "
-            "!discriminator",
+            "!discriminator !warm_restart !cosine_restart !sgdr",
             "training|train|run|model diverg|unstable|instab !seed !two_runs !same_run",
         ),
         examples=("loss explodes after a while", "training is unstable", "the loss diverges"),
@@ -265,7 +267,8 @@ ROWS = (
     Cause(id="training-not-reproducible",
         words=(
             "same|identical|fixed seed|seeds|config|code|data two|twice|both|runs|run|"
-            "trainings|times|again diverg|differ|apart|not_the_same|deviat|drift|other",
+            "trainings|again diverg|differ|apart|not_the_same|deviat|drift|other_result|"
+            "other_loss|other_number !@memory !error !learning_rate",
             "reproduc @not|hard|differ|fails|var",
             "results|result|loss|metrics|accuracy|numbers|output|outputs|runs differ|"
             "different|vary|varies seed|seeds|seeding|manual_seed|run|runs|rerun|every_time|"

@@ -84,7 +84,7 @@ ROWS = (
             "process|training|job|host|ram$|although",
             "exit|exits|exited|code|signal|status|killed|dies|died -9|137|sigkill|signal_9|"
             "killed$ nothing|no$|without|only|else|log|just|message|traceback|error "
-            "!gpu_memory !watchdog",
+            "!gpu_memory !watchdog !time_limit !walltime !scancel !by_me",
             "training|script|job|run|process|python just|simply|suddenly killed",
             "kernel|notebook|jupyter|colab|process|script|program|python|training dies|"
             "died|dead|killed|crash|crashes|exits|exit|quits|disappears|closes|ends "
@@ -162,7 +162,7 @@ ROWS = (
             "checkpointing|gradient_checkpointing|zero_2|zero_3|zero2|zero3|fsdp|offload|lora|"
             "qlora|8bit|8_bit|4bit|flash|flash_attention|bf16|fp16|batch_size_1|batch_size "
             "@memory|vram @not|same|no_difference|no_effect|more|unchanged|still|equal|higher "
-            "!nan !leak !@eval !@rise",
+            "!nan !leak !@eval !@rise !lora>still>@oom !not_more",
         ),
         examples=("gradient checkpointing makes no difference to memory",
             "memory usage is the same with batch size 1 and 4",

@@ -109,7 +109,7 @@ ROWS = (
             "f1|recall|precision|accuracy @zero minority|rare|positive|one|some|small "
             "class|classes|label",
             "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
-            "never_changes|frozen every|each|all|epoch|epochs !loss !train",
+            "never_changes|frozen every|each|all|epoch|epochs !loss !train !runs !seed",
             "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
             "network same|only|one$|single|always|every|all$ class|classes|label|"
             "background|majority|category|negative|positive|zeros|mask !labels !stuck "

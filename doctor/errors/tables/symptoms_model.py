@@ -10,7 +10,9 @@ ROWS = (
             "repeat|repeats|repeating|keeps|goes_on|continues|rambles until|till|up_to "
             "max_new_tokens|max_tokens|max_length|limit|maximum",
             "keeps|goes_on|continues generating|talking|writing|answering|producing|"
-            "inventing|asking !gibberish !nonsense",
+            "inventing|asking model|llm|llama|qwen|mistral|gemma|chatbot|bot$|assistant|answer|"
+            "generat|talk|completion|token|text|repl|it$ !gibberish !nonsense !checkpoint !log$ "
+            "!logs !file !disk !wandb !loader !dataloader !worker !embedding",
             "writes|invents|answers|generates|asks|makes_up next|another|more|new|own|user "
             "user_turn|turn|turns|question|questions|prompt|message after|itself|instead|"
             "then|answer",
@@ -280,9 +282,11 @@ ROWS = (
             "benchmark|benchmarks|score|scores|accuracy|mmlu|gsm8k|eval|evaluation|results|quality|"
             "performance|answers|downstream|model wors|lower|drop|drops|below|fell|decreas|degrad|"
             "hurts|less than|compared|before|after base|original|pretrained|untuned|start|"
-            "instruct|fine_tun|finetun|sft !merg !quantiz !batch !load !resum !identical",
+            "instruct|fine_tun|finetun|sft !merg !quantiz !batch !load !resum !identical "
+            "!throughput !speed !slower !gpu>perform|degrad|clock !paper !than_after",
             "fine_tun|finetun|sft|lora|dpo|training hurts|degrad|destroy|ruin|damag|wors model|"
-            "score|benchmark|accuracy|quality|performance|it$ !merg !quantiz !batch",
+            "score|benchmark|accuracy|quality|performance|it$ !merg !quantiz !batch !throughput "
+            "!speed !slower !gpu>perform|degrad|clock !disk",
             "loss>great|fine|good|falls|low|decreas>but>benchmark|score|accuracy|quality|answers|"
             "downstream wors|bad|lower|drop|poor|below",
         ),

@@ -66,11 +66,12 @@ ROWS = (
     Cause(id="policy-answers-alike",
         words=(
             "entropy @fall|@zero|collaps|vanish|low|tiny|nothing|disappear|gone grpo|ppo|rl$|"
-            "policy|reinforce|rloo|dapo|rollout|completion|completions|exploration|training|reward",
+            "policy|reinforce|rloo|dapo|rollout|completion|completions|exploration|training|reward "
+            "!cross_entropy !crossentropy !classif",
             "completion|completions|answers|samples|rollout|rollouts|responses|generations "
             "@alike|no_diversity grpo|ppo|rl$|policy|group|rollout|reward !base !zero",
             "diversity|variety lose|lost|loses|@fall|collaps|vanish|gone|no$|low answers|samples|"
-            "completions|outputs|rollouts|generat|rl$|grpo|ppo",
+            "completions|outputs|rollouts|generat|rl$|grpo|ppo !dataset",
         ),
         examples=("entropy collapses during GRPO",
             "all completions of a group look alike",
@@ -90,9 +91,9 @@ ROWS = (
         words=(
             "vllm|sglang|sampler|rollout|rollouts|inference|generation "
             "logprob|logprobs|log_prob|log_probs|logp|logps|probabilities|importance|ratio "
-            "differ|mismatch|gap|apart|diverg|@not|grow|grows|off|drift|far",
+            "differ|mismatch|gap|apart|diverg|@not|grow|grows|off|drift|far !avail",
             "weights|update|updates|sync vllm|sglang|sampler|rollout @not|old|stale|never|late "
-            "reach|sync|updat|arriv|weights|policy",
+            "reach|sync|updat|arriv|weights|policy !load !download",
         ),
         examples=("vllm logprobs differ from the trainer's",
             "rollouts use stale weights, vllm is not updated"),

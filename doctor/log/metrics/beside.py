@@ -76,6 +76,11 @@ REMAIN = re.compile(
     r"(?<![\d,])(?P<first>\d[\d,]{0,12}) [^\d\n]{0,40}\bafter [^\d\n]{0,30}filter[^\d\n]{0,30}?"
     r"(?P<rest>\d[\d,]{0,12})\b"
 )
+MEANT = re.compile(
+    r"\b(?:seen|resum|already|duplicat|dedup|decontaminat|languages?\b|quality|other (?:ranks|"
+    r"shards|workers|processes)|print|display|preview|shown?\b|columns?\b)"
+)
+"""What is left out on purpose, however much it is."""
 OF_SAMPLES = re.compile(
     r"\b(?:samples?|examples?|rows|records|sequences|conversations|documents|images|clips|"
     r"utterances|texts|pairs|items)\b"
@@ -118,10 +123,11 @@ def _of_samples(lower: str) -> Iterator[tuple[str, float]]:
         yield SAMPLES, _whole(found[1])
     if found := PREPARES.search(lower):
         yield FILTERED if found[1] else PREPARED, _whole(found[2])
-    found = DROPPED.search(lower) if OF_SAMPLES.search(lower) else None
+    is_of_samples = OF_SAMPLES.search(lower) and not MEANT.search(lower)
+    found = DROPPED.search(lower) if is_of_samples else None
     if found and 0 < _whole(found[1]) <= _whole(found[2]):
         yield LEFT_OUT, _whole(found[1]) / _whole(found[2])
-    elif (found := REMAIN.search(lower)) and OF_SAMPLES.search(lower):
+    elif is_of_samples and (found := REMAIN.search(lower)):
         left = _whole(found["left"] or found["kept"] or found["rest"])
         whole = _whole(found["whole"] or found["first"] or "0") or left + _whole(found["out"])
         yield LEFT_OUT, max(0.0, 1 - left / max(whole, 1))

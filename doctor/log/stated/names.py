@@ -53,9 +53,8 @@ SETTINGS = {
         "early_stopping_patience early_stopping early_stop early_stop_patience "
         "early_stopping_rounds"
     ),
-    "aux_loss_weight": (
-        "router_aux_loss_coef aux_loss_coef moe_aux_loss_coef moe_aux_loss_coeff aux_loss_alpha "
-        "aux_loss_weight load_balancing_loss_coef"
+    "router_loss_weight": (
+        "router_aux_loss_coef moe_aux_loss_coef moe_aux_loss_coeff moe_aux_loss_weight"
     ),
     "entropy_weight": "ent_coef entropy_coef entropy_coeff entropy_loss_coef entropy_weight",
     "epochs": (

@@ -46,6 +46,11 @@ NEAR = 4
 PERCENT = "trainable%"
 OTHER_SCHEDULES = ("noise", "beta", "sampling", "diffusion", "ddpm", "ddim", "kl", "temperature")
 """What stands before a scheduler that is none of the learning rate."""
+OF_ENGINE = re.compile(
+    r"\b(?:vllm|sglang)\b|\bparallel_state\b|\b(?:llm_?|rollout |inference )?engine(?:core)?"
+    r"[_ ](?:config|args|core)|\benginecore\b|(?<!\w)tensor_parallel_size\b"
+)
+"""A row about an engine that generates: each process may have one, whose world it is alone in."""
 NO_VALUES = ("dict", "range", "list", "tuple")
 """What begins a value that is none of a setting."""
 
@@ -60,7 +65,10 @@ def stated_in(rows: Iterable[tuple[int, str]], path: str) -> tuple[Setting, ...]
             evaluates = line
         section.enter(row)
         is_held_out = line - evaluates < NEAR or section.name in HELD_OUT
+        of_engine = "world" in lowered and OF_ENGINE.search(lowered)
         for name, text in _settings(row, lowered, section.name):
+            if of_engine and name == "world_size":
+                continue
             name = OF_EVALUATION.get(name, name) if is_held_out else name
             number = number_of(text)
             same = f"{number:g}" if number is not None else text.lower()
