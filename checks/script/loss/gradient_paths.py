@@ -32,6 +32,9 @@ def baseline_trained(reading: Training) -> Iterator[Match]:
         call = reading.call_of(made[0].value) if len(made) == 1 else None
         if call is None or reading.under_no_grad(made[0].contexts + held[0].contexts):
             continue
+        back = [reading.calls[n] for n in reading.backwards if reading.calls[n].scope == scope]
+        if len(back) > 1 or any("inputs" in each.keywords for each in back):
+            continue
         learns = any(
             baseline in {n for v in reading.calls[n].args for n in v.all_names}
             for n, kind in loss_calls(reading)
