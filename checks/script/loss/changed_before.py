@@ -72,13 +72,19 @@ def _held(reading: Training, name: str, scope: int) -> list[Assignment]:
 
 def _focal_of_mean(reading: Training) -> Iterator[Match]:
     """(1 - exp(-ce)) ** gamma * ce, where ce is the mean of the batch."""
+    seen: set[tuple[str, int]] = set()
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         if kind not in ("cross_entropy", "bce", "bce_logits", "nll") or not _is_mean(reading, call):
             continue
         name, home = (call.target, call.scope) if call.target else _passed_on(reading, number)
-        if not name or len(_held(reading, name, home)) != (home == call.scope):
+        if (
+            not name
+            or (name, home) in seen
+            or len(_held(reading, name, home)) != (home == call.scope)
+        ):
             continue
+        seen.add((name, home))
         own = [(t, s) for t, s, scope in reading.cached(statements) if scope == home]
         likely = "|".join(
             re.escape(a.target) for a in reading.assignments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
@@ -37,16 +38,27 @@ def _are_other_parts(one: str, other: str) -> bool:
 
 def _summed_over(reading: Training, name: str, scope: int, span: Span) -> str:
     """The one loader over which a name was summed since it was set, before a place."""
-    names: set[str] = set()
-    for line in lines_of(reading, scope, name):
-        if line.span.order >= span.order:
-            break
+    states = reading.cached(_loaders_of_sums).get((scope, name), [])
+    before = bisect_left(states, span.order, key=lambda state: state[0])
+    names = states[before - 1][1] if before else frozenset()
+    return min(names) if len(names) == 1 else ""
+
+
+States = dict[tuple[int, str], list[tuple[tuple[int, int, int], frozenset[str]]]]
+
+
+def _loaders_of_sums(reading: Training) -> States:
+    """For each name, after each assignment: the loaders over which it was summed since it was
+    set."""
+    table: States = {}
+    for line in reading.cached(lines):
+        states = table.setdefault((line.scope, line.target), [])
+        names = states[-1][1] if states and line.augmented else frozenset()
         iterable = reading.loops[line.loops[-1]].iterable if line.loops else None
-        if not line.augmented:
-            names = set()
-        elif iterable is not None:
+        if line.augmented and iterable is not None:
             names |= {n for n in iterable.all_names if is_loader(n)}
-    return names.pop() if len(names) == 1 else ""
+        states.append((line.span.order, names))
+    return table
 
 
 BY_INDEX = re.compile(r"(?<![\w.])(?P<sum>[\w.]+)/(?P<by>[A-Za-z_]\w*)(?![\w.(\[])")

@@ -169,7 +169,8 @@ def _reduced_while_summing(reading: Training) -> Iterator[Match]:
         held = [a for a in reading.assigned_to(name, call.scope) if loop in a.loops]
         grows = any(a.loops == call.loops for a in held)
         adds = _adds_up(call) and all(a.operator == "Add" for a in held)
-        if grows and adds and not _is_touched(reading, name, loop):
+        touched = {(loop, name), (loop, "break")} & reading.cached(_touched)
+        if grows and adds and not touched:
             yield Match(
                 call.span,
                 f"{name} grows, and is reduced in every batch: earlier batches are "
@@ -184,12 +185,12 @@ def _adds_up(call: Call) -> bool:
     return operation is None or operation.name.endswith(".SUM")
 
 
-def _is_touched(reading: Training, name: str, loop: int) -> bool:
-    """Something else in the loop may scale or empty it, or ends the loop."""
-    ends = any(each.name == "break" and loop in each.loops for each in reading.script.bare)
-    parts = any(loop in a.loops and a.target.startswith(f"{name}[") for a in reading.script.parts)
-    called = any(reading.calls[n].receiver == name for n in reading.by_loop[loop])
-    return ends or parts or called
+def _touched(reading: Training) -> set[tuple[int, str]]:
+    """What something else in a loop may scale or empty: its methods, its parts; "break" of a loop
+    that ends before its time."""
+    found = {(loop, call.receiver) for call in reading.calls for loop in call.loops}
+    found |= {(loop, a.target.partition("[")[0]) for a in reading.script.parts for loop in a.loops}
+    return found | {(loop, each.name) for each in reading.script.bare for loop in each.loops}
 
 
 def overlapping(reading: Training) -> Iterator[Match]:
