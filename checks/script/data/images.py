@@ -170,7 +170,7 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
         return
     classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")
     classes = classes or _is_rounded(reading, subject, call)
-    classes = classes or _becomes_whole(reading, subject, call.scope)
+    classes = classes or _becomes_whole(reading, subject, call)
     soft = "align_corners" in call.keywords or (
         call.method == "interpolate" and "mode" not in call.keywords
     )
@@ -194,16 +194,28 @@ def _holds_classes(reading: Training, scope: int) -> bool:
     return whole and several and not halves and reading.mentions("cross_entropy", "crossentropy")
 
 
-def _becomes_whole(reading: Training, name: str, scope: int) -> bool:
-    """torch.as_tensor(np.array(mask), dtype=torch.long), without a threshold or a scale."""
-    whole = re.compile(rf"\b{re.escape(name)}\b.*(?:int64|\.long\(|torch\.long)")
-    texts = [text for text, _, where in reading.cached(formulas) if where == scope]
-    changed = re.compile(rf"\b{re.escape(name)}\b[^,]*(?:/|>|==)")
+PLAIN = {"torch", "numpy", "np", "array", "asarray", "as_tensor", "from_numpy", "tensor", "astype",
+         "long", "int64", "dtype", "LongTensor"}  # fmt: skip
+WHOLE = {"long", "int64", "LongTensor"}
+
+
+def _becomes_whole(reading: Training, name: str, call: Call) -> bool:
+    """torch.as_tensor(np.array(mask), dtype=torch.long) of a mask of classes, to which nothing
+    else is done behind its resize."""
+    if not set(words(name)) & MASKS - {"target", "gt"}:
+        return False
+    later = [a for a in reading.stores if a.scope == call.scope and a.span.order > call.span.order]
+    own = [a for a in later if a.target.partition("[")[0] == name]
+    kept = all(a.target == name and _parts(reading, a.value) <= {*PLAIN, name} for a in own)
     counts = reading.cached(class_counts)
     several = not counts or max(counts) > 2
-    halves = any(c.scope == scope and c.operator in (">", ">=") for c in reading.comparisons)
-    found = any(whole.search(t) for t in texts) and not any(changed.search(t) for t in texts)
-    return found and several and not halves
+    numbers = reading.scope_calls(call.scope) if kept and several else ()
+    found = (_parts(reading, Value("call", call=n)) for n in numbers)
+    return any(name in p and p & WHOLE and p <= {*PLAIN, name} for p in found)
+
+
+def _parts(reading: Training, value: Value) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", render(reading, value)))
 
 
 PALETTE = "PIL resizes an image with a palette by its nearest pixel"

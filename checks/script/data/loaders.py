@@ -59,7 +59,6 @@ def loader_settings(reading: Training) -> Iterator[Match]:
         if any("rank" in name.casefold() for name in parts):
             message = "the seed depends on the rank: ranks read some samples twice, others never"
             yield Match(call.span, message, "fail", fix="Give all ranks one seed.")
-    yield from _order_lost(reading)
     yield from moved_in_workers(reading)
     yield from _normalized_first(reading)
     yield from _one_seed(reading)
@@ -75,36 +74,11 @@ def _dropped_for_test(reading: Training, dropped: Value, call: Call) -> Assignme
     for each in evaluate.definitions_at(reading, dropped.name, call) if dropped.name else ():
         tests = [reading.test_of(branch) for branch, arm in each.arms if arm == 0]
         asked = any(test is not None and HELD_OUT.fullmatch(test.text) for test in tests)
-        if each.value.literal is True and asked:
+        single = any(a.target == "batch_size" and a.value.literal == 1 and a.arms == each.arms
+                     for a in reading.assigned_to("batch_size", each.scope))  # fmt: skip
+        if each.value.literal is True and asked and not single:
             return each
     return None
-
-
-def _order_lost(reading: Training) -> Iterator[Match]:
-    """for x, _ in test_loader: predictions.append(...), of a loader that shuffles."""
-    for number, loop in enumerate(reading.loops):
-        source = loop.iterable
-        if "_" not in loop.targets or source is None or not is_held_out(source.name):
-            continue
-        appended = [c for n in reading.by_loop[number]
-                    if (c := reading.calls[n]).method in ("append", "extend")]  # fmt: skip
-        for each in reading.assigned_to(source.name, loop.scope) if appended else ():
-            made = reading.call_of(each.value)
-            if made is not None and _shuffles(reading, made):
-                message = f"{source.name} is shuffled: predictions are in another order than labels"
-                yield Match(made.span, message, fix="shuffle=False for evaluation.")
-
-
-def _shuffles(reading: Training, made: Call) -> bool:
-    """DataLoader(shuffle=True), or a function of the file that returns one for these arguments."""
-    function = reading.target_function(made)
-    inner = reading.calls_of(reading.returns(function)) or [made]
-    shuffle = inner[0].keywords.get("shuffle") if inner[0].method == "DataLoader" else None
-    given = () if function is None else reading.function(function).parameters
-    for place, parameter in enumerate(given):
-        if shuffle is not None and parameter.name == shuffle.name and not made.unpacked:
-            shuffle = made.given(parameter.name, place) or parameter.default
-    return shuffle is not None and shuffle.literal is True
 
 
 def _is_endless(reading: Training, target: str) -> bool:
@@ -248,7 +222,6 @@ RULES = (
         "batch changes the metric; workers that touch CUDA raise.",
         fires=(
             "a loader over a training set of torchvision without shuffle; shuffle=not train",
-            "predictions are collected from a shuffled loader, without their labels",
             "drop_last=True of a loader for validation or test, also under a test of the part",
             "a random generator that a dataset makes in __init__, or the file at its start, and "
             "uses in __getitem__, and workers; the same of a transform's __init__ and __call__",

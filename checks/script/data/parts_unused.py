@@ -22,15 +22,20 @@ KINDS = re.compile(
     r"transforms?|tf|aug|mask|ids|idx|indices|index|\w*loader|dl|\w*dataset|\w+ds|ds|\w+set|set|nodes"
 )
 """Words of parts that a training reads; labels may be left alone."""
-SLICE = re.compile(r"\[[^\[\]]*:[^\[\]]*\]")
+BY_TEXT = ("globals", "locals", "vars", "eval", "exec", "getattr")
+"""They read a name that is put together: nothing is known to be unread."""
+SLICE = re.compile(r"\[[^\[\]:]*:[^\[\]:]*\]")
+"""[:n] or [n:]; a step leaves every other sample, of a curve that is drawn over all."""
+SAMPLES = {"ids", "idx", "idxs", "index", "indices", "samples"}
 
 
 def training_unused(reading: Training) -> Iterator[Match]:
     """tf_train or train_mask is never read, while tf_val or test_mask is."""
     bound, read = reading.cached(_bound_and_read)
+    twins = {_rest(name): name for name in bound if is_held_out(name) and name in read}
     for name, (span, _) in bound.items() if reading.backwards else ():
-        twin = next((n for n in bound if is_held_out(n) and _rest(n) == _rest(name)), "")
-        if is_training(name) and name not in read and twin in read:
+        twin = twins.get(_rest(name), "") if is_training(name) and name not in read else ""
+        if twin:
             message = f"{name} is made and never read, {twin} is"
             yield Match(span, message, fix=f"Use {name} for what trains.")
 
@@ -59,8 +64,8 @@ def _bound_and_read(reading: Training) -> tuple[dict[str, tuple[Span, int]], set
         and any(KINDS.fullmatch(word) for word in words(line.target))
         and not (line.augmented or line.value.kind == "literal")
     }
-    if not bound:
-        return bound, set()
+    if not bound or any(reading.calls[n].name in BY_TEXT for n in reading.methods(*BY_TEXT)):
+        return {}, set()
     values = [value for value, _, _ in reading.expressions]
     values += [b.test for b in reading.branches if b.test is not None]
     values += [v for c in reading.comparisons for v in (c.left, c.right)]
@@ -68,7 +73,8 @@ def _bound_and_read(reading: Training) -> tuple[dict[str, tuple[Span, int]], set
     values += [c.base for c in reading.calls if c.base is not None]
     names = [n for v in values for n in v.all_names]
     names += [part for call in reading.calls for part in (call.receiver, call.name)]
-    return bound, {name.partition(".")[0].partition("[")[0] for name in names}
+    names += [line.target.partition("[")[2] for line in reading.cached(lines)]
+    return bound, {part for name in set(names) for part in re.findall(r"\w+", name)}
 
 
 def _rest(name: str) -> tuple[str, ...]:
@@ -78,7 +84,7 @@ def _rest(name: str) -> tuple[str, ...]:
 
 
 def _evaluated(reading: Training, scope: int) -> str:
-    """A loader that one loop trains on, and that another reads without gradients, or that a
+    """A loader that one loop trains on, and that another scores without gradients, or that a
     function of the file for evaluation gets."""
     trained: set[str] = set()
     quiet = {
@@ -96,16 +102,24 @@ def _evaluated(reading: Training, scope: int) -> str:
         names = {n for n in loop.iterable.all_names if n.isidentifier()}
         if not reading.backward_numbers.isdisjoint(inside):
             trained |= names
-        elif all(reading.under_no_grad(reading.calls[n].contexts) for n in inside):
-            quiet |= names
+        elif number in reading.cached(_collecting):
+            silent = all(reading.under_no_grad(reading.calls[n].contexts) for n in inside)
+            quiet |= names if silent else set()
     return min(trained & quiet, default="")
+
+
+def _collecting(reading: Training) -> set[int]:
+    """Loops that add something up, or append it."""
+    found = {loop for a in reading.assignments if a.augmented for loop in a.loops}
+    return found | {loop for call in reading.named("append", "extend") for loop in call.loops}
 
 
 def whole_held_out(reading: Training) -> Iterator[Match]:
     """train_ids = nodes[:1000] and test_ids = nodes: the test has what trained."""
     table = reading.cached(lines)
     cut = {(line.scope, SLICE.sub("", line.text)): line for line in table
-           if is_training(line.target) and len(SLICE.findall(line.text)) == 1}  # fmt: skip
+           if is_training(line.target) and SAMPLES & set(words(line.target))
+           and len(SLICE.findall(line.text)) == 1}  # fmt: skip
     for line in table if cut else ():
         whole = cut.get((line.scope, line.text))
         if whole is not None and is_held_out(line.target) and not line.arms:

@@ -30,7 +30,7 @@ def set_epoch_missing(reading: Training) -> Iterator[Match]:
         loader = _loader_of(reading, call, number) if _shuffles(reading, call) else None
         if loader is None or any(is_held_out(name) for name in (*call.targets, *loader.targets)):
             continue
-        if _trains_in_epochs(reading) or _read_in_epochs(reading, loader):
+        if _trains_in_epochs(reading) or _read_in_epochs(reading, loader, call):
             yield Match(call.span, "the sampler shuffles alike in every epoch: no set_epoch()")
 
 
@@ -68,13 +68,25 @@ def _trains_in_epochs(reading: Training) -> bool:
     )
 
 
-def _read_in_epochs(reading: Training, loader: Call) -> bool:
-    """Another file does the steps: a loop over numbers holds the loop over this loader."""
+def _read_in_epochs(reading: Training, loader: Call, sampler: Call) -> bool:
+    """Another file does the steps: a loop over numbers holds the loop over this loader, with
+    gradients, and nothing gets the number and the loader."""
     inner = {n for target in loader.targets for n in reading.loops_over(loader.scope, target)}
     around = {call.loops[:-1] for n in inner for m in reading.by_loop[n]
               if (call := reading.calls[m]).loops[-1:] == (n,)}  # fmt: skip
-    epochs = any(_counts(reading, outer) for loops in around for outer in loops)
+    quiet = all(reading.under_no_grad(reading.calls[m].contexts) for n in inner
+                for m in reading.by_loop[n])  # fmt: skip
+    names = {*loader.targets, *sampler.targets}
+    epochs = any(_counts(reading, outer) and not quiet and not _is_told(reading, outer, names)
+                 for loops in around for outer in loops)  # fmt: skip
     return epochs and not reading.backwards and is_training("".join(loader.targets))
+
+
+def _is_told(reading: Training, loop: int, names: set[str]) -> bool:
+    """begin(train_loader, epoch)."""
+    numbers = set(reading.loops[loop].targets)
+    given = ({v.name for v in reading.calls[n].values} for n in reading.by_loop[loop])
+    return any(each & names and each & numbers for each in given)
 
 
 def _counts(reading: Training, loop: int) -> bool:

@@ -145,6 +145,7 @@ def _ends_early(reading: Training, step: Call, applied: Call, length: list[Value
     periods = [test for test in tests if test is not None and "%" in test.text]
     divided = any(each.name in ("Div", "FloorDiv") for each in length)
     texts = " ".join(expanded(reading, each, step) for each in length) if periods else ""
+    texts = re.sub(r"/[\w.]*\([^()]*\)", "/…", texts)  # a batch that is divided is smaller
     return bool(periods) and (divided or any(
         re.search(rf"/{re.escape(name)}(?![\w.])", texts)
         for test in periods for name in test.all_names if re.search("accum", name, re.I)

@@ -85,6 +85,12 @@ def _second_scheduler(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, f"{name} steps {call.args[0].name}, as {first} does")
 
 
+def _left_out(reading: Training) -> Iterator[Match]:
+    """Networks of the loss that no optimizer holds, each once."""
+    found = (*_held_by_none(reading), *_twin_held_by_none(reading))
+    yield from {match.span: match for match in found}.values()
+
+
 def _held_by_none(reading: Training) -> Iterator[Match]:
     """head = ArcHead(...), called in the loop that trains; the optimizer holds another network."""
     if reading.mentions("requires_grad", "add_param_group"):
@@ -117,37 +123,53 @@ def _twin_held_by_none(reading: Training) -> Iterator[Match]:
     owners = [parameter_owners(reading, reading.calls[n], n) for n in reading.optimizers]
     if reading.mentions("requires_grad", "add_param_group") or not all(owners):
         return
+    back = {reading.calls[n].scope for n in reading.backwards}
+    for (scope, _), twins in _made_alike(reading).items():
+        held = [name for name, _ in twins if reading.key(name, scope) in reading.trained_names]
+        for name, call in twins if held else ():
+            key = reading.key(name, scope)
+            if name in held or FROZEN & set(words(name)) or key in reading.cached(_given_on):
+                continue
+            runs = reading.cached(_runs).get(key, [])
+            learns = [c for c in runs if c.scope in back and not reading.is_without_graph(c)]
+            places = {(c.scope, c.span.line) for c in learns[:1]}
+            others = reading.cached(_runs).get(reading.key(held[0], scope), [])
+            beside = any((c.scope, c.span.line) in places for c in others) if places else False
+            if beside and not any(_is_detached(reading, c) for c in runs):
+                yield Match(call.span, f"no optimizer holds {name}, as one holds {held[0]}",
+                            "warn", fix=f"List the parameters of {name}, too.")  # fmt: skip
+
+
+def _made_alike(reading: Training) -> dict[tuple[int, str], list[tuple[str, Call]]]:
+    """Networks of one function by their class, with their names."""
     made: dict[tuple[int, str], list[tuple[str, Call]]] = {}
     for each in reading.assignments:
         call = reading.call_of(each.value)
         own = call is not None and not call.name.startswith("torch.") and not each.loops
         if call is not None and own and call.method[:1].isupper():
             made.setdefault((each.scope, call.name), []).append((each.target, call))
-    back = {reading.calls[n].scope for n in reading.backwards}
-    for (scope, _), twins in made.items():
-        held = [name for name, _ in twins if reading.key(name, scope) in reading.trained_names]
-        for name, call in twins if held else ():
-            key = reading.key(name, scope)
-            if name in held or FROZEN & set(words(name)):
-                continue
-            runs = [c for c in reading.calls if reading.key(c.name, c.scope) == key]
-            learns = [c for c in runs if c.scope in back and not reading.is_without_graph(c)]
-            beside = any(c.name == held[0] and c.scope == learns[0].scope
-                         and c.span.line == learns[0].span.line
-                         for c in reading.calls) if learns else False  # fmt: skip
-            others = [c for c in reading.calls if c.method not in (*QUIET, "deepcopy", "print")]
-            passed = any(
-                reading.key(c.receiver, c.scope) == key
-                or any(v.kind == "name" and reading.key(v.name, c.scope) == key for v in c.values)
-                for c in others
-            )
-            if beside and not passed and not any(_is_detached(reading, c) for c in runs):
-                yield Match(call.span, f"no optimizer holds {name}, as one holds {held[0]}",
-                            fix=f"List the parameters of {name}, too.")  # fmt: skip
+    return made
+
+
+def _runs(reading: Training) -> dict[tuple[object, str], list[Call]]:
+    """Calls by what they call."""
+    table: dict[tuple[object, str], list[Call]] = {}
+    for call in reading.calls:
+        table.setdefault(reading.key(call.name, call.scope), []).append(call)
+    return table
+
+
+def _given_on(reading: Training) -> set[tuple[object, str]]:
+    """What something else gets, or has a method called that may list its parameters."""
+    others = [c for c in reading.calls if c.method not in (*QUIET, "deepcopy", "print")]
+    names = [(c.receiver, c.scope) for c in others]
+    names += [(v.name, c.scope) for c in others for v in c.values if v.kind == "name"]
+    return {reading.key(name, scope) for name, scope in names}
 
 
 FROZEN = {"teacher", "target", "ema", "ref", "reference", "frozen", "pretrained", "vgg", "lpips",
-          "random", "rnd", "fixed", "noise", "aug", "augment", "augmentation"}  # fmt: skip
+          "random", "rnd", "fixed", "noise", "aug", "augment", "augmentation", "prior", "init",
+          "initial", "start", "anchor", "base", "old"}  # fmt: skip
 
 
 def _is_detached(reading: Training, call: Call) -> bool:
@@ -185,8 +207,7 @@ RULES = (
             _listed_twice,
             _second_optimizer,
             _second_scheduler,
-            _held_by_none,
-            _twin_held_by_none,
+            _left_out,
         ),
         why="After a copied line two optimizers hold one network, and the other network never "
         "changes. No error says so.",
@@ -194,7 +215,7 @@ RULES = (
             "the parameters of one network twice in one list",
             "two optimizers of one class over one network, stepped in one loop",
             "two schedulers of one class on one optimizer, while another has none",
-            "two networks of one class in one loss, of which an optimizer holds one",
+            "two networks of one class in one loss, of which an optimizer holds one (a warning)",
             "a loss or head of the file with parameters, called in each step, that no optimizer "
             "holds (a warning)",
         ),

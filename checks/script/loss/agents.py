@@ -215,12 +215,14 @@ def _is_minimized(reading: Training, call: Call, number: int) -> bool:
         sign *= found
         names = {each.target}
         if "loss" in words(each.target) and any(
-            reading.calls[n].receiver == each.target for n in reading.backwards
+            reading.calls[n].receiver == each.target and reading.calls[n].scope == each.scope
+            for n in reading.backwards
         ):
             return sign > 0
     function = reading.function(call.scope)
     returned = [v.name for v in function.returns if v.kind == "name"]
-    return "loss" in words(function.name) and names == {*returned} and sign > 0
+    own = not reading.callers(call.scope)  # a caller may negate it
+    return own and "loss" in words(function.name) and names == {*returned} and sign > 0
 
 
 def _sign(reading: Training, value: Value, names: set[str], number: int) -> int | None:

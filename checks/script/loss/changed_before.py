@@ -23,26 +23,6 @@ def changed_before(reading: Training) -> Iterator[Match]:
     yield from _focal_of_mean(reading)
     yield from _squashed_twice(reading)
     yield from _codes_of_straight_through(reading)
-    yield from _mask_of_other_places(reading)
-
-
-CUT_LAST = re.compile(r"mask\w*['\"\])]*\[(?:<>|:),:-1\]")
-CUT_FIRST = re.compile(r"(?:label|input_?id|target|token|\bids)\w*['\"\])]*\[(?:<>|:),1:(?:,:)?\]")
-
-
-def _mask_of_other_places(reading: Training) -> Iterator[Match]:
-    """losses of labels[:, 1:] times mask[:, :-1]: each is the mask of the token before."""
-    for text, span, scope in containing(reading, CUT_LAST):
-        own = [t for t, _, where in reading.cached(statements) if where == scope]
-        names = [a.target for a in reading.assignments if a.span == span and a.scope == scope]
-        weighs = any(
-            re.search(rf"[*]{re.escape(name)}(?![\w.\[])", t) for t in own for name in names
-        )
-        labels = any(CUT_FIRST.search(t) for t in own)
-        other = any("mask" in t and re.search(r"\[(?:<>|:),1:\]", t) for t in own)
-        if weighs and labels and not other and not CUT_FIRST.search(text):
-            yield Match(span, f"{names[0]} is of the tokens before those that the loss predicts",
-                        fix=f"Cut {names[0]} as the labels are: [:, 1:].")  # fmt: skip
 
 
 def _codes_of_straight_through(reading: Training) -> Iterator[Match]:
@@ -92,13 +72,19 @@ def _held(reading: Training, name: str, scope: int) -> list[Assignment]:
 
 def _focal_of_mean(reading: Training) -> Iterator[Match]:
     """(1 - exp(-ce)) ** gamma * ce, where ce is the mean of the batch."""
+    seen: set[tuple[str, int]] = set()
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         if kind not in ("cross_entropy", "bce", "bce_logits", "nll") or not _is_mean(reading, call):
             continue
         name, home = (call.target, call.scope) if call.target else _passed_on(reading, number)
-        if not name or len(_held(reading, name, home)) != (home == call.scope):
+        if (
+            not name
+            or (name, home) in seen
+            or len(_held(reading, name, home)) != (home == call.scope)
+        ):
             continue
+        seen.add((name, home))
         own = [(t, s) for t, s, scope in reading.cached(statements) if scope == home]
         likely = "|".join(
             re.escape(a.target) for a in reading.assignments
@@ -115,12 +101,16 @@ def _focal_of_mean(reading: Training) -> Iterator[Match]:
 
 
 def _passed_on(reading: Training, number: int) -> tuple[str, int]:
-    """The parameter of a function of this file that gets the result of a call, and its scope."""
+    """The parameter of a function of this file that gets the result of a call, and its scope, of
+    what is called a focal loss: a factor of the whole batch may be meant."""
     for call in reading.calls[number + 1 : number + 2]:
         place = next((i for i, v in enumerate(call.args) if v.call == number), -1)
         function = reading.target_function(call) if place >= 0 else None
-        if function is not None and place < len(reading.function(function).parameters):
-            return reading.function(function).parameters[place].name, function
+        if function is None or place >= len(reading.function(function).parameters):
+            continue
+        homes = [reading.function(n) for n in (function, call.scope)]
+        if any("focal" in f"{home.owner}{home.name}".casefold() for home in homes):
+            return homes[0].parameters[place].name, function
     return "", -1
 
 

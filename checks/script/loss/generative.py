@@ -21,6 +21,7 @@ NOISE = re.compile(rf"{EXP}\*(?:eps|epsilon|noise|torch\.randn)|(?:eps|epsilon|n
                    rf"(?:_like)?\([\w.=,()]*\))\*{EXP}")  # fmt: skip
 OF_STD = re.compile(
     r"\(1\+\(2\*(?P<s>[\w.]*log_?(?:std|sigma)\w*)\)\)-[^+]*-(?:torch\.exp\((?P=s)\)|(?P=s)\.exp\(\))"
+    r"(?!\.(?:pow|square)\(|\*\*)"
 )
 """1 + 2 * logstd - mu² - exp(logstd), whose last term lacks its square."""
 PER_SAMPLE = re.compile(r"(?:dim|axis)=|,-?1\)|mean\(")

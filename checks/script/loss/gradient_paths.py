@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.losses import loss_calls
@@ -32,11 +33,7 @@ def baseline_trained(reading: Training) -> Iterator[Match]:
         call = reading.call_of(made[0].value) if len(made) == 1 else None
         if call is None or reading.under_no_grad(made[0].contexts + held[0].contexts):
             continue
-        learns = any(
-            baseline in {n for v in reading.calls[n].args for n in v.all_names}
-            for n, kind in loss_calls(reading)
-            if kind == "mse" and reading.calls[n].scope == scope
-        )
+        learns = (scope, baseline) in reading.cached(_fitted)
         if learns and CRITIC.search(call.name) and "detach" not in render(reading, made[0].value):
             yield Match(
                 span,
@@ -44,3 +41,16 @@ def baseline_trained(reading: Training) -> Iterator[Match]:
                 "warn",
                 fix=f"{name} = ... - {baseline}.detach().",
             )
+
+
+def _fitted(reading: Training) -> set[tuple[int, str]]:
+    """What the squared error of a function reads, where one backward() is of all losses."""
+    back = [reading.calls[n] for n in reading.backwards]
+    once = Counter(call.scope for call in back)
+    named = {call.scope for call in back if "inputs" in call.keywords}
+    calls = [reading.calls[n] for n, kind in loss_calls(reading) if kind == "mse"]
+    return {
+        (call.scope, name)
+        for call in calls if once[call.scope] < 2 and call.scope not in named
+        for value in call.args for name in value.all_names
+    }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from doctor.checks.script import objects
 from doctor.checks.script.naming import words
@@ -45,23 +46,36 @@ def advantages(reading: Training) -> Iterator[Match]:
             ENDS.search(render(reading, a.value))
             for a in own
             if "delta" in a.target or "td" in words(a.target)
-        ) or any(ENDS.search(render(reading, a.value)) for a in _added(reading, each))
+        ) or any(other is not each for other in _added(reading, each).ending)
         left = "" if knows else _stored_ends(reading)
         if left or (knows and not _reset(reading, each)):
             reason = f"{left} is read nowhere" if left else "only the delta stops"
             yield Match(each.span, f"{each.target} goes on behind the end of an episode: {reason}")
 
 
-def _added(reading: Training, each: Assignment) -> list[Assignment]:
-    """gae = gae + delta behind gae = gae * gamma * lam."""
-    name = re.escape(each.target)
-    return [
-        a
-        for a in reading.assigned_to(each.target, each.scope)
-        if a.loops == each.loops
-        and a is not each
-        and (a.operator == "Add" or re.match(rf"\(+{name}\+", render(reading, a.value)))
-    ]
+@dataclass(slots=True)
+class Added:
+    """gae = gae + delta behind gae = gae * gamma * lam: those of one name in one loop."""
+
+    numbers: set[int] = field(default_factory=set)
+    ending: list[Assignment] = field(default_factory=list)
+    """Those that know the ends of episodes."""
+
+
+def _added(reading: Training, each: Assignment) -> Added:
+    return reading.cached(_added_anywhere).get((each.scope, each.target, each.loops), Added())
+
+
+def _added_anywhere(reading: Training) -> dict[tuple[int, str, tuple[int, ...]], Added]:
+    table: dict[tuple[int, str, tuple[int, ...]], Added] = {}
+    for a in reading.assignments:
+        text = render(reading, a.value) if a.loops else ""
+        if a.loops and (a.operator == "Add" or text.lstrip("(").startswith(f"{a.target}+")):
+            own = table.setdefault((a.scope, a.target, a.loops), Added())
+            own.numbers.add(id(a))
+            if ENDS.search(text):
+                own.ending.append(a)
+    return table
 
 
 def _stored_ends(reading: Training) -> str:
@@ -81,14 +95,14 @@ def _stored_ends(reading: Training) -> str:
 
 def _reset(reading: Training, each: Assignment) -> bool:
     """Under a test for an end it is set to 0, or scaled by a flag elsewhere in the loop."""
-    added = _added(reading, each)
+    added = _added(reading, each).numbers
     others = [
         a
         for a in reading.assignments
         if a.scope == each.scope
         and a.target == each.target
         and a is not each
-        and a not in added
+        and id(a) not in added
         and set(a.loops) & set(each.loops)
     ]
     tested = any(ENDS.search(test.text) for test in reading.tests(each))
@@ -97,7 +111,7 @@ def _reset(reading: Training, each: Assignment) -> bool:
         for a in reading.assignments
         if a.scope == each.scope
         and a.target in each.value.names
-        and a not in added
+        and id(a) not in added
         and a.loops == each.loops
         and ENDS.search(render(reading, a.value))
         and "delta" not in a.target

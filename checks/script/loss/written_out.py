@@ -12,6 +12,7 @@ from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians
 from doctor.checks.script.loss.negatives import negatives
 from doctor.checks.script.loss.signs import signs_hold
+from doctor.checks.script.naming import words
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import containing, expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
@@ -108,6 +109,8 @@ def _of_logits(reading: Training) -> Iterator[Match]:
 
 
 DRAWN = re.compile(r"\(\(1-(?P<lam>\w+)\)\*(?P<x>\w+)\[torch\.randperm\(")
+LABELS = {"y", "target", "targets", "label", "labels", "onehot", "hot"}
+"""Words of what belongs to an input; two views may be mixed apart."""
 
 
 def _mixed_apart(reading: Training) -> Iterator[Match]:
@@ -115,7 +118,8 @@ def _mixed_apart(reading: Training) -> Iterator[Match]:
     drawn: dict[tuple[int, str], str] = {}
     for text, span, scope in containing(reading, DRAWN):
         for mix in DRAWN.finditer(text):
-            if drawn.setdefault((scope, mix["lam"]), mix["x"]) != mix["x"]:
+            first = drawn.setdefault((scope, mix["lam"]), mix["x"])
+            if first != mix["x"] and LABELS & {*words(first), *words(mix["x"])}:
                 yield Match(
                     span,
                     f"{mix['x']} is mixed by a permutation of its own",

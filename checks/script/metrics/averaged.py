@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import lines
+from doctor.checks.script.rendering import lines, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -78,10 +78,13 @@ UPDATES = re.compile(r"update|step|call|forward|ema|average")
 def decay_overwritten(reading: Training) -> Iterator[Match]:
     """self.decay = min(self.decay, ramp): the ramp begins low, and the decay stays there."""
     for line in reading.cached(lines):
-        if not re.search(r"^self\.\w*(?:decay|beta|momentum|tau)$", line.target):
+        if not re.search(r"^self\.\w*(?:decay|momentum)$", line.target):
             continue
         itself = re.search(rf"\bmin\((?:[^,]*,)?{re.escape(line.target)}\b", line.text)
-        if itself and UPDATES.search(reading.function(line.scope).name):
+        ramp = itself and "/" in written_out(reading, line.scope, line.text)
+        writes = reading.assigned_to(line.target, line.scope) if ramp else ()
+        alone = sum(reading.function(a.scope).name != "__init__" for a in writes) == 1
+        if alone and UPDATES.search(reading.function(line.scope).name):
             name = line.target
             yield Match(line.span, f"{name} is overwritten by its own minimum: it never rises",
                         fix="Keep the result in a local variable.")  # fmt: skip

@@ -327,19 +327,10 @@ RULES = (
             "exp(loss) or sqrt(mse) of batches, averaged",
             "a score of what the loop over batches sets anew: of the last batch alone",
             "2 ** loss of a cross-entropy",
-            "a loss or score that each batch of an evaluation sets anew is returned",
         ),
         fix="Collect predictions and labels in the loop, compute the score once; take the root or "
         "the exponential of the mean loss.",
-        needs=(
-            "sklearn",
-            "exp",
-            "sqrt",
-            "cross_entropy",
-            "CrossEntropyLoss",
-            "no_grad",
-            "inference_mode",
-        ),
+        needs=("sklearn", "exp", "sqrt", "cross_entropy", "CrossEntropyLoss"),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(
@@ -353,7 +344,7 @@ RULES = (
         fires=(
             "a sum or list that is read after the loop over batches is emptied in it",
             "a loss summed over all epochs is divided by len(loader) in each",
-            "hits / total in each epoch, of counters that are 0 before the first alone",
+            "hits / total in each epoch of a range, of counters that are 0 before the first alone",
         ),
         fix="Set it to 0 at the start of the epoch, above the loop over batches.",
         sources=("2d-hand-pose-estimation-rgb-2", "pytorch-beginner-40"),

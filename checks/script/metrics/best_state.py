@@ -25,6 +25,8 @@ def best_not_copied(reading: Training) -> Iterator[Match]:
             own = call is not None and _is_trained_here(reading, call, each.loops[0])
             if not own or not _on_condition(reading, each) or _is_replaced(reading, each):
                 continue
+            if _leaves(reading, each):
+                continue
             what = "holds the model's own tensors: training goes on changing them"
             if _is_used_later(reading, each, name, "load_state_dict", "save"):
                 yield Match(each.span, f"{each.target} {what}")
@@ -92,6 +94,15 @@ def _is_replaced(reading: Training, each: Assignment) -> bool:
         and within(each.arms, other.arms)
         for other in reading.assigned_to(each.target, each.scope)
     )
+
+
+def _leaves(reading: Training, each: Assignment) -> bool:
+    """The same arm ends the loop: no later step changes what is kept."""
+    return any(
+        bare.name == "break" and bare.scope == each.scope and bare.loops == each.loops
+        and within(each.arms, bare.arms)
+        for bare in reading.script.bare
+    )  # fmt: skip
 
 
 def _trains_in(reading: Training, loop: int) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
-from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training
+from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
 from doctor.checks.script.rendering import containing, lines, lines_of, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Span, Value, last_part
 
 BY_LENGTH = re.compile(
-    r"(?P<sum>[\w.]+?)(?:\.item\(\))?/(?:float\()?len\((?P<by>[\w.]+?)(?:\.dataset)?\)"
+    r"(?<![\w.])(?P<sum>[\w.]{1,80}?)(?:\.item\(\))?"
+    r"/(?:float\()?len\((?P<by>[\w.]{1,80}?)(?:\.dataset)?\)"
 )
 
 
@@ -35,12 +37,28 @@ def _are_other_parts(one: str, other: str) -> bool:
 
 
 def _summed_over(reading: Training, name: str, scope: int, span: Span) -> str:
-    """The one loader over which a name was summed last before a place."""
-    before = [a for a in lines_of(reading, scope, name)
-              if a.augmented and a.loops and a.span.order < span.order]  # fmt: skip
-    iterable = reading.loops[before[-1].loops[-1]].iterable if before else None
-    names = {n for n in iterable.all_names if is_loader(n)} if iterable is not None else set()
-    return names.pop() if len(names) == 1 else ""
+    """The one loader over which a name was summed since it was set, before a place."""
+    states = reading.cached(_loaders_of_sums).get((scope, name), [])
+    before = bisect_left(states, span.order, key=lambda state: state[0])
+    names = states[before - 1][1] if before else frozenset()
+    return min(names) if len(names) == 1 else ""
+
+
+States = dict[tuple[int, str], list[tuple[tuple[int, int, int], frozenset[str]]]]
+
+
+def _loaders_of_sums(reading: Training) -> States:
+    """For each name, after each assignment: the loaders over which it was summed since it was
+    set."""
+    table: States = {}
+    for line in reading.cached(lines):
+        states = table.setdefault((line.scope, line.target), [])
+        names = states[-1][1] if states and line.augmented else frozenset()
+        iterable = reading.loops[line.loops[-1]].iterable if line.loops else None
+        if line.augmented and iterable is not None:
+            names |= {n for n in iterable.all_names if is_loader(n)}
+        states.append((line.span.order, names))
+    return table
 
 
 BY_INDEX = re.compile(r"(?<![\w.])(?P<sum>[\w.]+)/(?P<by>[A-Za-z_]\w*)(?![\w.(\[])")
@@ -83,7 +101,8 @@ def _receivers(reading: Training, value: Value) -> list[str]:
 
 
 def _divisor(reading: Training, name: str, each: Assignment) -> str:
-    """k of loss = loss / k, or loss = model(x) / k, earlier in the same iteration."""
+    """k of loss = loss / k, or loss = model(x) / k, earlier in the same iteration: a number of
+    micro batches, not of processes or samples."""
     if not direction(name):
         return ""
     own = [a for a in reading.assigned_to(name, each.scope)
@@ -91,8 +110,6 @@ def _divisor(reading: Training, name: str, each: Assignment) -> str:
     value = own[-1].value if own and not own[-1].arms else None
     if value is None:
         return ""
-    if own[-1].operator == "Div":
-        return value.name if value.kind == "name" else ""
     by = value.items[1] if value.name == "Div" and len(value.items) == 2 else value
     return by.name if by.kind == "name" and re.search(r"accum|micro", by.name, re.I) else ""
 
@@ -107,7 +124,9 @@ def _divided_again(reading: Training, each: Assignment, by: str) -> Iterator[Mat
     plain = re.compile(rf"(?:{again})")
     rescaled = re.compile(rf"{total}[^,]*\*{re.escape(by)}|{re.escape(by)}\*{total}")
     texts = containing(reading, pattern, rescaled)
-    if any(rescaled.search(t) for t, _, scope in texts if scope == each.scope):
+    later = any(a.operator == "Mult" and a.value.name == by and a.scope == each.scope
+                for a in reading.assignments)  # fmt: skip
+    if later or any(rescaled.search(t) for t, _, scope in texts if scope == each.scope):
         return
     places = [s for t, s, scope in texts if scope == each.scope and pattern.search(t)]
     places += [a.span for a in reading.assigned_to(each.target, each.scope)
@@ -127,9 +146,8 @@ def counters_kept(reading: Training) -> Iterator[Match]:
             continue
         iterable = reading.iterable_of(each)
         names = iterable.all_names if iterable is not None else ()
-        if not (any(map(is_loader, names)) or direction(each.target)) or not _is_kept(
-            reading, each
-        ):
+        scores = direction(each.target) or RIGHT & set(words(each.target))
+        if not scores or not _in_epochs(reading, each) or not _is_kept(reading, each):
             continue
         lengths = [re.escape(f"len({name})") for name in names if name]
         by_what = "|".join([*lengths, r"[\w.]+(?!\()"])
@@ -143,6 +161,15 @@ def counters_kept(reading: Training) -> Iterator[Match]:
                 message = f"{each.target} goes on through all epochs"
                 yield Match(start, message, fix="Set it to 0 in each epoch.")
                 return
+
+
+RIGHT = {"right", "correct", "corrects", "hits"}
+
+
+def _in_epochs(reading: Training, each: Assignment) -> bool:
+    """for epoch in range(...) is around the loop over batches: not tasks, folds or data sets."""
+    around = reading.loops[each.loops[-2]].iterable
+    return around is not None and "range(" in render(reading, around)
 
 
 def _is_kept(reading: Training, each: Assignment) -> bool:

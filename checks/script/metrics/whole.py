@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
+from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
 from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -30,24 +30,6 @@ def of_last_batch(reading: Training) -> Iterator[Match]:
         loops = {loop for loop in found if loop is not None}
         if len(loops) == 1 and None not in found:
             yield Match(call.span, f"{call.method} is of the last batch alone: none is collected")
-
-
-def returned_last(reading: Training) -> Iterator[Match]:
-    """for x, y in val_loader: loss = criterion(...).item(); and return loss behind the loop."""
-    for scope, function in enumerate(reading.script.functions):
-        places = zip(function.returns, function.exits, function.exit_loops, strict=False)
-        for value, (number, arms), loops in places:
-            named = value.items if value.kind == "list" else (value,)
-            end = Call("return", function.span, scope, arms=arms, loops=loops)
-            for name in (v.name for v in named if v.kind == "name" and direction(v.name)):
-                loop = _loop_of(reading, name, end, number)
-                inside = reading.by_loop.get(loop, []) if loop is not None else []
-                held = [a for a in reading.assigned_to(name, scope) if loop in a.loops]
-                quiet = all(reading.is_without_graph(reading.calls[n]) for n in inside)
-                read = any(name in v.all_names for n in inside for v in reading.calls[n].values)
-                if held and inside and quiet and not read:
-                    message = f"{name} is of the last batch alone: it is set anew in each"
-                    yield Match(held[0].span, message, fix="Add the batches up, and divide.")
 
 
 def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | None:
@@ -183,15 +165,32 @@ def _reduced_while_summing(reading: Training) -> Iterator[Match]:
         name = call.args[0].name if call.args and call.args[0].kind == "name" else ""
         if not call.loops or not name or not call.name.startswith("torch.distributed."):
             continue
-        held = reading.assigned_to(name, call.scope)
-        grows = any(a.operator == "Add" and a.loops == call.loops for a in held)
-        if grows and all(a.augmented or call.loops[-1] not in a.loops for a in held):
+        loop = call.loops[-1]
+        held = [a for a in reading.assigned_to(name, call.scope) if loop in a.loops]
+        grows = any(a.loops == call.loops for a in held)
+        adds = _adds_up(call) and all(a.operator == "Add" for a in held)
+        touched = {(loop, name), (loop, "break")} & reading.cached(_touched)
+        if grows and adds and not touched:
             yield Match(
                 call.span,
                 f"{name} grows, and is reduced in every batch: earlier batches are "
                 "summed over all processes again",
                 fix=f"Call all_reduce({name}) once, behind the loop.",
             )
+
+
+def _adds_up(call: Call) -> bool:
+    """all_reduce() without an operation, or with SUM."""
+    operation = call.given("op", 1)
+    return operation is None or operation.name.endswith(".SUM")
+
+
+def _touched(reading: Training) -> set[tuple[int, str]]:
+    """What something else in a loop may scale or empty: its methods, its parts; "break" of a loop
+    that ends before its time."""
+    found = {(loop, call.receiver) for call in reading.calls for loop in call.loops}
+    found |= {(loop, a.target.partition("[")[0]) for a in reading.script.parts for loop in a.loops}
+    return found | {(loop, each.name) for each in reading.script.bare for loop in each.loops}
 
 
 def overlapping(reading: Training) -> Iterator[Match]:
@@ -250,7 +249,6 @@ def loaders_of(reading: Training, new: str, each: Assignment) -> list[str]:
 
 def epoch_scores(reading: Training) -> Iterator[Match]:
     yield from of_last_batch(reading)
-    yield from returned_last(reading)
     yield from of_base_two(reading)
 
 
