@@ -149,8 +149,10 @@ def _columns(agreement: Agreement) -> Verdict | None:
             if each.with_columns:
                 others = " and ".join(str(one) for one in each.with_columns)
                 how = "multiplied or divided by" if each.times else "added to"
-                made = "it is made of them" if each.times else "they are its parts"
-                text = f"{text}, {how} column {others}: {made}"
+                text = f"{text}, {how} column {others}"
+                if each.times:  # the law that is to be learned may be such a product
+                    return note(f"{text}, if one of them is computed from the target", fix=LEAK)
+                text = f"{text}: they are its parts"
             typed: Remedy = {"fix": LEAK}
             return observed(text, each.rows, **typed)
     return None

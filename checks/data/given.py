@@ -20,7 +20,7 @@ MEANINGS: Meanings = {
     "answer ends prompt": Meaning(
         "prompts end with their answer",
         "Build the prompt from the question alone: the answer belongs to the reward or the label.",
-        least=0.5,
+        least=0.9,
     ),
     "label in text": Meaning(
         "texts have the name of their class as a word",

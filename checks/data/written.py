@@ -40,7 +40,7 @@ MEANINGS: Meanings = {
         least=0.005,
     ),
     "answer left open": Meaning(
-        "answers are or hold a place that was left open, such as [INSERT NAME]",
+        "answers are a place that was left open, such as [INSERT NAME]",
         "Fill these places in, or drop the rows.",
         least=0.005,
     ),
@@ -51,8 +51,10 @@ MEANINGS: Meanings = {
     ),
     "columns exchanged": Meaning(
         "rows have the values of {first} in {second}, and the other way round",
-        "Exchange the two values of these rows, or look at the source that wrote them.",
+        "Look at these rows, and at the source that wrote them: exchange the two values where they "
+        "are confused.",
         least=0.01,
+        noted=True,
     ),
     "one class": Meaning(
         "rows have the same class in {fields}", "Look at how the labels are made.", least=1.0
@@ -292,6 +294,7 @@ WRITTEN = Check(
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
         "one group of rows is some power of ten above or below all others, which are alike",
+        "1 to 5 % of the rows have the values of two columns exchanged",
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
@@ -307,7 +310,7 @@ WRITTEN = Check(
         "another number of tags",
         "one group of rows is in another unit of temperature than all others",
         "answers are errors of a service, which occur three times or more, or places left open; "
-        "chats are texts of JSON; at least 1 % of the rows have two columns exchanged",
+        "chats in a file of JSON or Parquet are texts of JSON",
         "at least 1 % of a column are one number such as -999, far below all others",
     ),
     fix="Look at the rows that are named.",

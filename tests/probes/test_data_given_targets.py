@@ -148,6 +148,18 @@ def genres(separator: str, capital: int = 200) -> Any:
     return loader(Rows(120, row, rows=held))
 
 
+def described(column: str) -> Any:
+    """Most rows have no class, and a text that says none of them."""
+    held = [{column: ("france", "italy", "france/italy")[n % 3]} for n in range(120)]
+    x = torch.randn(120, 4, generator=seeded())
+
+    def row(number: int) -> Any:
+        target = torch.rand(5, generator=seeded(number)) < 0.1
+        return {"x": x[number], "labels": target.float()}
+
+    return loader(Rows(120, row, rows=held))
+
+
 def turned(image_alone: bool) -> Any:
     """Both are mirrored; upside down is the image alone, or both are."""
 
@@ -181,15 +193,6 @@ def opinions(value: Callable[[int], bool]) -> Any:
     }))  # fmt: skip
 
 
-def captions(neighbours: bool) -> Any:
-    """Four texts of each image, next to each other or far apart."""
-    images = torch.rand(32, 3, 8, 8, generator=seeded(7))
-    ids = torch.randint(3, 300, (128, 6), generator=seeded(8))
-    return loader(Rows(128, lambda n: {
-        "pixel_values": images[n // 4 if neighbours else n % 32], "input_ids": ids[n],
-    }))  # fmt: skip
-
-
 class Recognizer(torch.nn.Module):
     def __init__(self, stride: int) -> None:
         super().__init__()
@@ -213,21 +216,6 @@ def spoken(stride: int) -> Any:
                                             batch["label_lengths"])  # fmt: skip
 
     return Recognizer(stride), loader(rows), loss
-
-
-def steps(marked: bool) -> Any:
-    """Episodes of several lengths, whose last step has the first state of the next one."""
-    draw, states, ends = random.Random(9), [], []
-    for _ in range(40):
-        state = torch.randn(3, generator=seeded(len(states))) * 0.02
-        for _ in range(draw.randint(20, 40)):
-            states.append(state)
-            ends.append(False)
-            state = state + torch.tensor([0.05, 0.03, 0.0])
-        ends[-1] = marked
-    return loader(Rows(len(states) - 1, lambda n: {
-        "obs": states[n], "next_obs": states[n + 1], "done": torch.tensor(ends[n]),
-    }))  # fmt: skip
 
 
 def pictures(copied: bool) -> Any:
@@ -255,16 +243,11 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT003", partial(chats, lambda n, role: n == 5, 72), partial(chats, lambda n, role: n == 5)),
     ("DAT024", partial(questions, True), partial(questions, False)),
     ("DAT024", partial(history, True), partial(history, False)),
-    ("DAT022", partial(revenue, "product"), partial(revenue, "sum")),
-    ("DAT022", partial(revenue, "share"), partial(revenue, "sum")),
     ("DAT022", partial(genres, ","), partial(genres, "|")),
     ("DAT022", partial(genres, "|", 4), partial(genres, "|")),
     ("DAT022", partial(turned, True), partial(turned, False)),
-    ("DAT020", partial(maps, 0), partial(maps, 2)),
     ("DAT009", partial(opinions, lambda n: True), partial(opinions, lambda n: n % 3 > 0)),
-    ("DAT022", partial(captions, True), partial(captions, False)),
     ("DAT022", partial(spoken, 8), partial(spoken, 2)),
-    ("DAT022", partial(steps, False), partial(steps, True)),
     ("DAT025", partial(pictures, True), partial(pictures, False)),
 ]  # fmt: skip
 
@@ -283,3 +266,20 @@ def test_the_length_of_a_tokenizer_is_not_that_of_the_rows(monkeypatch: pytest.M
     rows = Rows(77, lambda n: torch.randn(3, generator=seeded(n)), tokenizer=tokenizer())
     found = verdicts(loader(rows, batch_size=4), monkeypatch)["DAT022"]
     assert found.status not in LOUD, found.summary
+
+
+HEALTHY_OR_NOTED = [
+    ("DAT022", partial(revenue, "product"), Status.NOTE),
+    ("DAT022", partial(revenue, "share"), Status.NOTE),
+    ("DAT020", partial(maps, 0), Status.NOTE),
+    ("DAT020", partial(maps, 2), Status.PASS),
+    ("DAT022", partial(described, "country"), Status.PASS),
+]
+
+
+@pytest.mark.parametrize(("code", "made", "status"), HEALTHY_OR_NOTED)
+def test_what_may_be_meant_is_no_warning(
+    code: str, made: Any, status: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = verdicts(made(), monkeypatch)[code]
+    assert found.status is status, found.summary

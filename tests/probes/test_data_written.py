@@ -139,11 +139,6 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "two classes": ("DAT008", lambda n: {"msg_id": n, "message": f"{said() if n % 9 else SAME}",
                                          "is_spam": n % 2},
                     lambda n: {"msg_id": n, "message": said(), "is_spam": n % 2}),
-    "exchanged": ("DAT021", lambda n: located(n, n % 8 == 0, 2), lambda n: located(n, False, 2)),
-    "shares": ("DAT021", lambda n: located(n, n % 8 == 0, 2),
-               lambda n: {"here": DRAW.gauss(10 if n % 5 < 3 else 90, 1),
-                          "there": DRAW.gauss(90 if n % 5 < 3 else 10, 1)}),
-    "world": ("DAT021", lambda n: located(n, n % 8 == 0, 2), lambda n: located(n, n % 8 == 0, 60)),
     "answer elsewhere": ("DAT021", lambda n: passage(3 * (n % 3 == 0)), lambda n: passage(0)),
     "span in words": ("DAT021", lambda n: named(2 * (n % 2)), lambda n: named(0)),
     "tags lost": ("DAT021", lambda n: tagged(n % 9 == 0), lambda n: tagged(0)),
@@ -206,9 +201,72 @@ ALL = {name: (*each, "r.jsonl") for name, each in CASES.items()} | {
 def test_a_fault_is_named_and_its_neighbour_is_not(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    DRAW.seed(0)
     code, faulty, sound, file = ALL[name]
     bad = judged([faulty(n) for n in range(1, MANY)], tmp_path / file, monkeypatch)
     assert bad[code].status in LOUD
     quiet = judged([sound(n) for n in range(1, MANY)], tmp_path / file, monkeypatch)
     loud = {each: v.summary for each, v in quiet.items() if v.status in LOUD}
     assert not loud
+
+
+EXCHANGED: dict[str, tuple[Row, Status]] = {
+    "places": (lambda n: located(n, n % 32 == 0, 2), Status.NOTE),
+    "as written": (lambda n: located(n, False, 2), Status.PASS),
+    "over the world": (lambda n: located(n, n % 32 == 0, 60), Status.PASS),
+    "of two kinds": (lambda n: located(n, n % 8 == 0, 2), Status.PASS),
+    "pages": (lambda n: dict(zip(("width", "height"), sides(n), strict=True)), Status.PASS),
+    "shares": (lambda n: {"ham": (share := sides(n)[0] / 6000), "spam": 1 - share}, Status.PASS),
+}
+
+
+def sides(number: int) -> tuple[float, float]:
+    one, other = DRAW.gauss(2480, 25), DRAW.gauss(3508, 30)
+    return (other, one) if number % 32 == 0 else (one, other)
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+def test_columns_that_are_exchanged_are_a_note(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DRAW.seed(0)
+    row, status = EXCHANGED[name]
+    found = judged([row(n) for n in range(1, MANY)], tmp_path / "r.jsonl", monkeypatch)["DAT021"]
+    assert found.status is status, found.summary
+
+
+def printed(number: int) -> dict[str, str]:
+    """What programs print, some of which catch an error."""
+    if number % 9:
+        return {"prompt": f"Print {number}.", "completion": f"{number} {said(3)}"}
+    said_so = ("Error: integer division or modulo by zero", "undefined", "null")[number % 3]
+    return {"prompt": f"Run {number}.", "completion": said_so}
+
+
+HEALTHY: dict[str, tuple[Row, str]] = {
+    "documents by id": (lambda n: {"query": "which camera is best for students", "doc_id": f"D{n}",
+                                   "label": n % 2}, "r.jsonl"),
+    "subtitles": (lambda n: {"instruction": f"Transcribe clip {n}", "output": said() if n % 9
+                             else ("[MUSIC]", "[applause]")[n % 2]}, "r.jsonl"),
+    "programs": (printed, "r.jsonl"),
+    "letters": (lambda n: {"instruction": f"Write a template {n}", "output": said() if n % 3
+                           else f"Dear [INSERT NAME], {said()}"}, "r.jsonl"),
+    "asked for": (lambda n: {"instruction": f"Write {said(2)} or TODO {n}", "output": said()
+                             if n % 9 else "TODO"}, "r.jsonl"),
+    "chats in cells": (lambda n: {"id": n, "messages": json.dumps(asked()["messages"])}, "r.csv"),
+    "one of two": (lambda n: {"prompt": f"Which is larger, {n} or {n + 3}", "answer": str(n + 3)},
+                   "r.jsonl"),
+    "passengers": (lambda n: {"passenger_class": n % 3, "sex": ("male", "female")[n % 2],
+                              "age_group": "adult", "embarked": "Southampton",
+                              "survived": n % 5 % 2}, "r.csv"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_rows_that_are_right_get_no_warning(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DRAW.seed(0)
+    row, file = HEALTHY[name]
+    found = judged([row(n) for n in range(1, MANY)], tmp_path / file, monkeypatch)
+    assert not {each: v.summary for each, v in found.items() if v.status in LOUD}

@@ -882,3 +882,27 @@ def healthy_prototypes_as_many_as_samples():
     batch = torch.randn(6, 8), torch.zeros(6, dtype=torch.int64)
     parts = {"a": nn.Linear(8, 4), "p": nn.Parameter(torch.randn(6, 4))}
     return _trained(lambda m, x: m.a(x) @ m.p.t(), batch, **parts)
+
+
+def healthy_tokens_ahead_before_the_next():
+    """The last head first, and labels that the data shifted."""
+    ids = torch.stack([torch.randperm(16) for _ in range(4)])
+    batch = {"ids": ids, "labels": ids.roll(-1, 1).index_fill(1, torch.tensor([15]), -100)}
+    model, _, _ = _language(lambda m, x: m.h(_attend(m.e(x), is_causal=True)))
+    ahead = lambda m, b, n: F.cross_entropy(
+        m(b["ids"])[:, : 16 - n].flatten(0, 1), b["labels"][:, n:].flatten()
+    )
+    return model, batch, lambda m, b: ahead(m, b, 1) + ahead(m, b, 0)
+
+
+def healthy_head_two_tokens_ahead_of_a_frozen_model():
+    model, batch, loss = _shifting(again=True)
+    model.e.requires_grad_(False)
+    return model, batch, loss
+
+
+def healthy_discrete_latents_of_a_map():
+    run = lambda m, x: m.b(F.relu(m.a(x)).reshape(6, -1, 4).softmax(-1).flatten(1))
+    parts = {"a": nn.Conv2d(3, 8, 2, 2), "b": nn.Linear(288, 3)}
+    batch = torch.randn(6, 3, 12, 12), torch.randint(3, (6,))
+    return _trained(run, batch, **parts)

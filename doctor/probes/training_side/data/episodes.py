@@ -79,17 +79,17 @@ def jumps(source: Source) -> List[Dict[str, Any]]:
         value = float(named[names[2]].reshape(-1)[0])
         ended.append(value == 0 if DISCOUNTS.fullmatch(names[2].lower()) else value > 0)
     before, behind = torch.stack(states), torch.stack(after)
-    if not torch.equal(behind[:-1], before[1:]):
-        return []
-    found = resets(before, behind, any(ended))
+    if not any(ended) or not torch.equal(behind[:-1], before[1:]):
+        return []  # without any mark it may be one task without an end
+    found = resets(before, behind)
     lost = [n for n in found if not ended[n]]
     record = relation("next state of another episode", len(lost), len(found), (), lost)
     return [record] if lost else []
 
 
-def resets(before: torch.Tensor, behind: torch.Tensor, marked: bool = True) -> List[int]:
-    """Rows behind which the state jumps to where all episodes begin: those of one length, where
-    some ends are `marked`, as those of a limit of time may not be."""
+def resets(before: torch.Tensor, behind: torch.Tensor) -> List[int]:
+    """Rows behind which the state jumps to where all episodes begin, many after one length, as a
+    limit of time ends them."""
     steps = (behind - before).norm(dim=1)
     usual = float(steps.median())
     far = torch.nonzero(steps > JUMP * usual)[:, 0]
@@ -100,10 +100,7 @@ def resets(before: torch.Tensor, behind: torch.Tensor, marked: bool = True) -> L
     regular = int((lengths == lengths.mode().values).sum())
     spreads = behind[far].std(0) / before.std(0).clamp(min=1e-9)
     narrow = bool((spreads <= NARROW).all())
-    if not marked:  # then some numbers of a state tell it, and others may hardly change in episodes
-        narrow = bool((spreads <= 1.0).all()) and bool((spreads <= NARROW).any())
-    alike = regular >= REGULAR * len(lengths) or not marked
-    return far.tolist() if alike and narrow else []
+    return far.tolist() if regular >= REGULAR * len(lengths) and narrow else []
 
 
 def marks_of(named: Named) -> Optional[Tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from typing import Any, Dict, List
 
@@ -11,9 +12,15 @@ from ..foreign import Foreign
 from .columns import number_of
 from .relations import relation
 
-MOST_ROWS, MOST_COLUMNS, LEAST, MOST = 20_000, 16, 4, 0.3
+MOST_ROWS, MOST_COLUMNS, LEAST, MOST = 20_000, 16, 4, 0.05
 """Rows and columns that are compared, rows that are exchanged at least, and their share at most:
-of two shares of a whole either may be the large one. Our own numbers."""
+more are another kind of rows. Our own numbers."""
+EITHER = re.compile(
+    r"(?:^|_)(?:width|height|w|h|x|y|left|right|home|away|p)\d?(?:_|$)|"
+    r"prob|share|score|fraction|percent|odds",
+    re.IGNORECASE,
+)
+"""Names of columns either of which may be the large one: sides of a page, shares of a whole."""
 WITHIN, BEYOND = 6.0, 10.0
 """How many middle deviations from its middle a value of a column is at most, and how many one of
 another column is at least. Our own numbers."""
@@ -43,7 +50,8 @@ class ExchangedColumns:
         for one, other in combinations(list(whole)[:MOST_COLUMNS], 2):
             a, b = whole[one], whole[other]
             moved = is_of(a, b) & is_of(b, a) & is_far(a) & is_far(b)
-            if LEAST <= int(moved.sum()) <= MOST * len(moved):
+            either = EITHER.search(one) or EITHER.search(other) or is_whole(a + b)
+            if not either and LEAST <= int(moved.sum()) <= MOST * len(moved):
                 rows = [self._rows[n] for n in torch.nonzero(moved)[:, 0].tolist()]
                 fields = (one, other)
                 found.append(relation("columns exchanged", len(rows), len(moved), fields, rows))
@@ -52,6 +60,11 @@ class ExchangedColumns:
 
 def is_measured(column: torch.Tensor, rows: int) -> bool:
     return len(column) == rows and bool(column.isfinite().all()) and float(deviation(column)) > 0
+
+
+def is_whole(sums: torch.Tensor) -> bool:
+    """Whether two columns are the parts of one whole, but for rounding."""
+    return float(deviation(sums)) <= 2e-3 * float(sums.median().abs())
 
 
 def deviation(column: torch.Tensor) -> torch.Tensor:

@@ -49,6 +49,13 @@ class Rows:
             self.broken = error
 
 
+def are_cells(rows: Foreign) -> bool:
+    """Whether rows are of a file that can hold a list as a text alone."""
+    return isinstance(rows, Rows) and all(
+        each.lower().endswith((".csv", ".tsv")) for each in rows.paths
+    )
+
+
 def open_path(path: str) -> List[Source]:
     """The splits of a file or a directory. Raises NotData."""
     if not os.path.isdir(path):

@@ -15,7 +15,11 @@ ANSWERS = ("answer", "answers", "solution", "ground_truth", "reference", "target
 LONGEST, LEAST_DIFFERENT = 512, 10
 """Tokens at the end of a prompt that are decoded, and different answers that are no classes. Our
 own numbers."""
-BEHIND = re.compile(r"<[|\w\uff5c/]{1,40}>|\b(?:assistant|model)\b|\W|_", re.IGNORECASE)
+BEFORE = re.compile(r"\bor\W*$", re.IGNORECASE)
+"""A question with the answers to choose from."""
+BEHIND = re.compile(
+    r"<[|\w\uff5c/]{1,40}>|\b(?:assistant|model)\b|[^\w?\uff1f\u061f]|_", re.IGNORECASE
+)
 """What a template writes behind a prompt."""
 
 
@@ -46,8 +50,9 @@ class GivenAnswers:
 
 
 def ends_with(prompt: str, answer: Foreign) -> bool:
-    """Whether nothing but what a template writes stands behind the answer."""
+    """Whether nothing but what a template writes stands behind the answer, and no question ends."""
     text = str(answer).strip() if isinstance(answer, (str, int, float)) else ""
     at = observing.attempt(lambda: prompt.rindex(text), -1) if text else -1
     alone = at > 0 and not (prompt[at - 1].isalnum() and text[0].isalnum())
-    return alone and not BEHIND.sub("", prompt[at + len(text) :])
+    one_of = alone and BEFORE.search(prompt[max(0, at - 16) : at])
+    return alone and not one_of and not BEHIND.sub("", prompt[at + len(text) :])

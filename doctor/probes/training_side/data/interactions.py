@@ -49,7 +49,6 @@ class InBatch:
         named = {name: host(each) for name, each in containers.tensors(batch).items()}
         self._add_step(named, first_row)
         found = None if self._masked else asked_and_found(named)
-        self._add_images(named, first_row)
         if found is None or not numbers_its_rows(named):
             return
         query, positive = (keys_of(named[name]) for name in found)
@@ -63,21 +62,6 @@ class InBatch:
             # The same pair twice is a repeated row.
             again = len(asked[one]) > 1 or (retrieves and len(answers[other]) > 1)
             self._relations.count("positive of another", again, first_row + number, found[1])
-
-    def _add_images(self, named: Named, first_row: int) -> None:
-        """Images that have several captions in one batch: each takes the others' for wrong ones."""
-        images, ids = named.get("pixel_values"), named.get("input_ids")
-        if images is None or ids is None or self._masked or len(images) != len(ids):
-            return
-        if ids.dim() != 2 or any(name in named for name in LABELS):
-            return
-        captions: Dict[bytes, Set[bytes]] = {}
-        keys = keys_of(images)
-        for image, caption in zip(keys, keys_of(ids)):
-            captions.setdefault(image, set()).add(caption)
-        for number, image in enumerate(keys):
-            again = len(captions[image]) > 1
-            self._relations.count("positive of another", again, first_row + number, "pixel_values")
 
     def _add_step(self, named: Named, first_row: int) -> None:
         """A state and the one after it, in one batch."""

@@ -143,7 +143,7 @@ class Look:
         seconds = float(self.request["seconds"])
         with wire.stage("compare rows"):
             try:
-                written = written_rows.WrittenRows()
+                written = written_rows.WrittenRows(files.are_cells(train.items))
                 values, pairs = row_values.RowValues(train, self.steps), joined.Joined()
                 add = written.add if train.by_row else values.add
 

@@ -18,8 +18,11 @@ NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "att
            "token_type_ids", "position_ids", "seq_lengths", "num_tokens")  # fmt: skip
 """Columns that do not make two rows different samples."""
 OUTCOME = re.compile(r"is_\w+|\w+_(label|class)|outcome|spam|fraud|churn(ed)?|survived")
-OF_ROW = re.compile(r"(row|sample|record|doc|document|text|msg|message|review|comment|tweet)_id")
-"""Names of a class that is none of LABELS, and of a row's number that is none of NUMBERS."""
+OF_ROW = re.compile(r"(row|sample|record|msg|message|comment|tweet)_id")
+"""Names of a class that is none of LABELS, and of a row's number that is none of NUMBERS: not of a
+document, a text or a review, which stands for its content."""
+WORDS = 4
+"""Of a text: a table without one has features whose names look like those of a class."""
 SHORT = 16
 """Characters or numbers below which equal samples are no surprise."""
 MOST_PARTS = 256
@@ -46,9 +49,13 @@ class Path(str):
 def row_of(value: Foreign) -> Optional[Row]:
     """The content of a row; None if it has neither text nor numbers."""
     label: Foreign = None
+    of_features = False
     if containers.is_mapping(value):
         names = {str(name): name for name in value}
-        named = next((n for n in (*LABELS, *filter(OUTCOME.fullmatch, names)) if n in names), None)
+        named = next((n for n in LABELS if n in names), None)
+        outcomes = [n for n in names if named is None and OUTCOME.fullmatch(n)]
+        of_features = bool(outcomes) and not has_text(value)
+        named = outcomes[-1] if outcomes and not of_features else named
         label = value[names[named]] if named is not None else None
         tokens = value.get("input_ids") if observing.has(value, "get") else None
         kept = [] if tokens is None else [tokens, *filter(is_measured, value.values())]
@@ -64,7 +71,11 @@ def row_of(value: Foreign) -> Optional[Row]:
     if not length:
         return None
     named = str(_plain(label)) if is_class(label) else None
-    return Row(digest.digest(), named, length >= SHORT, length)
+    return Row(digest.digest(), named, length >= SHORT and not of_features, length)
+
+
+def has_text(row: Foreign) -> bool:
+    return any(isinstance(each, str) and each.count(" ") >= WORDS - 1 for each in row.values())
 
 
 def is_measured(value: Foreign) -> bool:

@@ -11,7 +11,7 @@ import re
 from typing import Any, Dict, List, Set, Tuple
 
 from ..foreign import Foreign, containers, observing
-from .chats import CHATS
+from .chats import CHATS, PROMPTS, messages_of
 from .columns import answers_of
 from .relations import Relations, relation
 
@@ -19,26 +19,29 @@ LONGEST, AGAIN, OPEN = 200, 3, 0.3
 """Characters of an error, how often it occurs at least, and the share of different answers from
 which on they are no classes. Our own numbers."""
 ERROR = re.compile(
-    r"(?:(?:(?:api|http|server|network) )?error\b\s*(?:[:(\d]|$)|rate limit|"
+    r"(?:(?:(?:api|http|server|network) error\b|(?:error\b\W{0,3}(?:code\W{0,3})?)?"
+    r"(?:rate limit (?:exceeded|reached)|(?:429|50[0234])\b(?:$|\W{1,3}"
+    r"(?:too many|internal|bad|service|gateway))))|"
     r"(?:http )?(?:429|50[0234])\W{1,3}(?:too many|internal|bad|service|gateway)|"
     r"too many requests|(?:request|connection|gateway) (?:was |has )?(?:failed|time[d-]? ?out)|"
     r"(?:internal server|bad gateway|service unavailable))",
     re.IGNORECASE,
 )
 LEFT_OPEN = re.compile(
-    r"\{\{?\s*[\w.]{1,40}\s*\}?\}|\[[A-Z][A-Z _]{2,40}\]|<(?:\w{1,20}[_ ])?placeholder\w{0,20}>|"
-    r"(?:nan|null|undefined|todo|tbd|lorem ipsum.{0,200})",
-    re.IGNORECASE | re.DOTALL,
+    r"\{\{\s*[\w.]{1,40}\s*\}\}|\[(?:INSERT|TODO|TBD|FIXME|PLACEHOLDER|YOUR)\b[A-Z _]{0,40}\]|"
+    r"<(?:\w{1,20}[_ ])?placeholder\w{0,20}>|TODO|TBD"
 )
-"""All of an answer."""
-TO_INSERT = re.compile(r"\[(?:INSERT|TODO|TBD|FIXME|PLACEHOLDER)\b[^\]\n]{0,80}\]")
+"""All of an answer. Not null or undefined, which a task of extraction and a program answer."""
+WORD = re.compile(r"\w+")
 DIGITS = re.compile(r"\d+")
 
 
 class StandIns:
     """Counts over the rows of a file; `records` has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_cells: bool = False) -> None:
+        """`of_cells`: of a file such as CSV, which can hold a list as a text alone."""
+        self._of_cells = of_cells
         self._relations = Relations()
         self._errors: Dict[str, List[int]] = {}
         """An error without its numbers -> its rows."""
@@ -49,13 +52,14 @@ class StandIns:
         for name in CHATS:
             value = row.get(name)
             if isinstance(value, (str, list)) and value:
-                self._relations.count("chat in quotes", is_chat(value), number, name)
+                quoted = not self._of_cells and is_chat(value)
+                self._relations.count("chat in quotes", quoted, number, name)
         for answer in (each.strip() for each in answers_of(row).values()):
             self._answers += 1
             self._different.add(hash(answer))
-            left = LEFT_OPEN.fullmatch(answer) or TO_INSERT.search(answer)
-            self._relations.count("answer left open", left is not None, number)
-            if len(answer) <= LONGEST and ERROR.match(answer):
+            left = LEFT_OPEN.fullmatch(answer) is not None and not is_told(answer, row)
+            self._relations.count("answer left open", left, number)
+            if len(answer) <= LONGEST and ERROR.match(answer) and not is_told(answer, row):
                 self._errors.setdefault(DIGITS.sub("", answer), []).append(number)
 
     def records(self) -> List[Dict[str, Any]]:
@@ -67,6 +71,16 @@ class StandIns:
         if free and 0 < 2 * len(again) < self._answers:  # else the subject is such errors
             found.append(relation("answer is error", len(again), self._answers, (), again))
         return found
+
+
+def is_told(answer: str, row: Foreign) -> bool:
+    """Whether what was asked holds the answer, or its first word, as where it is the subject."""
+    chat = messages_of(row)
+    asked = [row.get(name) for name in PROMPTS] if chat is None else [
+        each.get("content") for each in chat if each.get("role") != "assistant"]  # fmt: skip
+    words = {word for each in asked for word in WORD.findall(str(each).casefold())}
+    first = WORD.search(answer.casefold())
+    return first is not None and first.group() in words
 
 
 def is_chat(value: Foreign) -> bool:

@@ -4,7 +4,7 @@ at another character, or compared in another case."""
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from ..foreign import Foreign, containers, observing
 from . import rows
@@ -19,10 +19,22 @@ numbers."""
 APART = re.compile(r"[|,;/+&]")
 
 
+class Entry(NamedTuple):
+    """A text of a row as it is written, the row's classes, and its number."""
+
+    text: str
+    classes: Tuple[float, ...]
+    number: int
+
+    @property
+    def has(self) -> bool:
+        return any(self.classes)
+
+
 def of_source(source: Source) -> List[Dict[str, Any]]:
     dataset, chosen = unwrapped(rows.dataset_of(source))
     numbers = rows.numbers_in(dataset, MOST_ROWS) if chosen is None else ()
-    fields: Dict[str, List[Tuple[str, bool, int]]] = {}
+    fields: Dict[str, List[Entry]] = {}
     for number in numbers:
         row = held_row(dataset, number)
         target = classes_of(dataset[number])
@@ -30,18 +42,22 @@ def of_source(source: Source) -> List[Dict[str, Any]]:
             return []
         for name, value in row.items():
             if isinstance(value, str) and 0 < len(value.strip()) <= LONGEST:
-                entry = (value.strip().casefold(), bool(target.any()), number)
+                entry = Entry(value.strip(), tuple(target.tolist()), number)
                 fields.setdefault(str(name), []).append(entry)
     found = ((name, *unread(each)) for name, each in fields.items())
     return [relation("classes unread", len(r), n, (name,), r) for name, r, n in found if r]
 
 
-def unread(entries: List[Tuple[str, bool, int]]) -> Tuple[List[int], int]:
-    """Rows without a class that name one, and all rows that name one."""
-    known: Set[str] = {text for text, has, _ in entries if has}
-    telling = sum(has for _, has, _ in entries)
-    named = [(has, n) for text, has, n in entries if known & set(parts_of(text))]
-    lost = [n for has, n in named if not has]
+def unread(entries: List[Entry]) -> Tuple[List[int], int]:
+    """Rows without a class that name one, and all rows that name one, where the text alone decides
+    the classes: a language or a country has rows of several, and rows of none."""
+    decided: Dict[str, Tuple[float, ...]] = {}
+    if any(decided.setdefault(each.text, each.classes) != each.classes for each in entries):
+        return [], 0
+    known: Set[str] = {each.text.casefold() for each in entries if each.has}
+    telling = sum(each.has for each in entries)
+    named = [each for each in entries if known & set(parts_of(each.text.casefold()))]
+    lost = [each.number for each in named if not each.has]
     distinct = 2 * len(known) <= telling  # as classes repeat, and titles do not
     return (lost, len(named)) if distinct and min(telling, len(lost)) >= LEAST else ([], 0)
 

@@ -17,6 +17,7 @@ from .chats import ANSWERS, PROMPTS, ROLES, messages_of
 from .columns import is_blank
 from .exchanged_columns import ExchangedColumns
 from .forms import form_of, kind_of, mixed
+from .given_answers import BEFORE
 from .group_units import GroupUnits
 from .pages import are_swapped, document_of
 from .relations import Relations, relation
@@ -50,14 +51,15 @@ MOST_LOOKED = 20_000
 class WrittenRows:
     """Counts over the rows of a file; `records` has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_cells: bool = False) -> None:
+        """`of_cells`: of a file such as CSV, which can hold a list as a text alone."""
         self.rows = 0
         self._relations = Relations()
         self._answers: Counter[str] = Counter()
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
-        self._parts = (GroupUnits(), RowSpans(), StandIns(), ExchangedColumns())
+        self._parts = (GroupUnits(), RowSpans(), StandIns(of_cells), ExchangedColumns())
         self._ended: Counter[str] = Counter()
         self._documents: Set[bytes] = set()
         self._kinds: Dict[str, Dict[str, List[int]]] = {}
@@ -259,4 +261,5 @@ def ends_with(prompt: str, answer: str) -> bool:
     """Whether the answer is the prompt's end, as a word of its own."""
     if not prompt.endswith(answer) or len(prompt) == len(answer):
         return False
-    return not prompt[-len(answer) - 1].isalnum()
+    before = prompt[: -len(answer)]
+    return not before[-1].isalnum() and not BEFORE.search(before[-16:])

@@ -21,6 +21,7 @@ CHANNELS = (1, 3, 4)
 """Of an image."""
 CONVOLUTIONS = ("conv2d", "conv_transpose2d")
 EXCHANGING = ("permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims")
+CLASSES = ("cross_entropy", "nll_loss")
 PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm")
 
 
@@ -56,12 +57,15 @@ class Calls:
         self._maps: Dict[int, bool] = {}
         """Identity of a tensor -> whether it is the map of a convolution, channels second, or one
         whose channels were put last."""
+        self._rows: Dict[int, Operation] = {}
+        """Identity of rows that were cut out of a map -> the view."""
         self._kept: List[torch.Tensor] = []
 
     def note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if not args or not isinstance(args[0], torch.Tensor):
             return
         self._follow(name, args[0], result)
+        self._follow_rows(name, args[0], result)
         if name in VIEWS:
             self._note_view(name, args[0], result)
         elif name == "softmax":
@@ -89,12 +93,26 @@ class Calls:
             self._maps[id(result)] = second
             self._kept.append(result)
 
+    def _follow_rows(self, name: str, value: torch.Tensor, result: Any) -> None:
+        """Rows of a map whose classes are learned: those of discrete latents may be cut anyhow."""
+        operation = self._rows.get(id(value))
+        if operation is None or not isinstance(result, torch.Tensor):
+            return
+        if name in CLASSES:
+            self.maps.append(operation)
+        elif result.numel() == value.numel() and result is not value:
+            self._rows[id(result)] = operation
+            self._kept.append(result)
+
     def _note_view(self, name: str, value: torch.Tensor, result: torch.Tensor) -> None:
         shapes = "%s(), %s as %s" % (name.strip("_"), list(value.shape), list(result.shape))
         whole = observing.storage_address(value) in self._images and value.is_contiguous()
         of_map = self._maps.get(id(value))
         if of_map and in_rows(value.shape, result.shape):
-            self._add(self.maps, shapes)
+            place = outputs.place()
+            if place:
+                self._rows[id(result)] = Operation(shapes, place)
+                self._kept.append(result)
         elif of_map is not False and exchanges(value.shape, result.shape):
             self._add(self.views, shapes)
         elif whole and as_patches(value.shape, result.shape):

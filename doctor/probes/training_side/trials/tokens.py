@@ -47,6 +47,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     sequence, relation, number = whole.labelled(subject.batch)
     if sequence is None or (relation == SAME and _may_be_made_here(subject)):
         return {"applies": False, "reason": "no sequence whose labels are its next values"}
+    if relation == TWICE and _is_partly_frozen(subject):  # a head that learns the token after next
+        return {"applies": True, "found": ""}
     if relation == TWICE:
         return _found(TWICE, whole.losses[number].operation)
     if relation == LAST:
@@ -97,6 +99,10 @@ def _may_be_made_here(subject: Subject) -> bool:
     return not subject.fixed and set(containers.tensors(subject.batch)) == {"input_ids", "labels"}
 
 
+def _is_partly_frozen(subject: Subject) -> bool:
+    return not all(each.requires_grad for each in subject.module.parameters())
+
+
 def _found(kind: str, operation: Operation) -> Dict[str, Any]:
     found = {"found": kind, "operation": operation.name, "place": operation.place}
     return {"applies": True, **found}
@@ -127,11 +133,16 @@ class Calls:
         """A sequence of the batch that is compared with its own values, how, and in which loss."""
         found = self._related(batch, (NEXT, SAME, LAST))
         twice = self._related(batch, (TWICE,)) if found[1] in ("", NEXT) else found
-        if twice[1] == TWICE and twice[0] is not None:
+        tokens = twice[0] if twice[1] == TWICE else None
+        if tokens is not None and not self._follows(tokens):
             shifted = found[0]  # the labels of the batch, whose next values the loss gets
-            if shifted is None or _equal(shifted[:, :-1], twice[0][:, 1 : shifted.shape[1]]):
+            if shifted is None or _equal(shifted[:, :-1], tokens[:, 1 : shifted.shape[1]]):
                 return twice
         return found
+
+    def _follows(self, sequence: torch.Tensor) -> bool:
+        """Whether a loss compares with the next tokens: another one may do with those after."""
+        return any(_relation(sequence, each.labels) == NEXT for each in self.losses)
 
     def _related(
         self, batch: Foreign, relations: Tuple[str, ...]
