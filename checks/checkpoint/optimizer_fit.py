@@ -20,7 +20,9 @@ def optimizer_fits(checkpoint: Checkpoint) -> Verdict:
         return skip("quantized weights have other shapes than those that were trained")
     if optimizer.fit is None:
         return skip(f"{optimizer.kind}: its entries do not show the shapes of single weights")
-    of_trainer = checkpoint.training.history is not None and checkpoint.model.adapter is None
+    has_loss = bool(LOSS_OF_ITS_OWN & {*checkpoint.files.others})
+    of_trainer = not has_loss and checkpoint.training.history is not None
+    of_trainer = of_trainer and checkpoint.model.adapter is None
     return _fits(optimizer, optimizer.entries, of_trainer=of_trainer)
 
 

@@ -87,6 +87,8 @@ def _of_others(movement: Movement, lost: list[TensorChange]) -> Verdict | None:
     known = [(each.name, movement.origins.get(each.name, "")) for each in lost]
     if turned := [shown(name, 120) for name, origin in known if origin == TRANSPOSED]:
         text = f"{listed(turned, 3)}: the baseline's values, transposed"
+        if any(each.reason == OTHER_SHAPES for each in movement.reasons):
+            return note(f"{text}, as others are by their shapes: another layout", fix=TURNED_FIX)
         return fail(text, fix=TURNED_FIX)
     if moved := [f"{shown(n, 120)} holds those of {shown(o, 120)}" for n, o in known if o]:
         verdict = note if movement.removed else warn
