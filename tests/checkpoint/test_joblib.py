@@ -16,7 +16,7 @@ from typing import Any
 import numpy  # noqa: TID253
 import pytest
 from judges import judge
-from safetensors.numpy import save_file
+from safetensors.numpy import save_file  # noqa: TID253
 
 from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.formats.joblib_pickles import UNCERTAIN

@@ -192,9 +192,11 @@ def test_the_larger_vocabulary_of_two_counts(outer: Any, inner: int, tmp_path: P
 @pytest.mark.parametrize(
     ("config", "tokens", "exchanged"),
     [
-        ({"bos_token_id": 4, "eos_token_id": 0, "pad_token_id": 1}, {"pad": "[PAD]"}, True),
-        ({"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 4}, {"pad": "[PAD]"}, True),
-        # Its own numbers; a chat model's end of a turn; a padding token that was set anew; none.
+        ({"bos_token_id": 4, "eos_token_id": 0, "pad_token_id": 3}, {}, True),
+        ({"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 4}, {}, True),
+        # Roles that it does not have; its own numbers; a chat model's end of a turn; a padding
+        # token that was set anew; none.
+        ({"bos_token_id": 4, "eos_token_id": 0, "pad_token_id": 1}, {"pad": "[PAD]"}, False),
         ({"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3}, {}, False),
         ({"bos_token_id": 1, "eos_token_id": 4, "pad_token_id": 3}, {}, False),
         ({"bos_token_id": 1, "eos_token_id": [4, 2], "pad_token_id": 4}, {}, False),

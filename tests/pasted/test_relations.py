@@ -336,7 +336,7 @@ def test_parts_of_the_driver_that_a_restart_does_not_join(text: str) -> None:
         LISTED + MISMATCH + "sudo reboot\nIt works again after a reboot.\n",
         LISTED + MISMATCH + "A reboot fixed it for the other node.\n",
         "It still worked after the reboot on Monday. Today:\n" + MISMATCH,
-        "It still fails after a reboot of the switch.\n" + MISMATCH + " 09:12:01 up 3 days, 20:11\n",
+        "It still fails after a reboot of the switch.\n" + MISMATCH + " up 3 days, 20:11\n",
         "The runbook, of which we are at step 1:\nsudo reboot\n" + MISMATCH,
     ],
     ids=["upgraded", "long up", "restarted later", "helped", "worked", "up for days", "planned"],
@@ -351,8 +351,8 @@ def test_a_driver_that_was_upgraded_under_its_module_needs_a_restart(text: str) 
 @pytest.mark.parametrize(
     "text",
     [
-        "In the container:\n" + MISMATCH + MODULE.format("550.54.15"),
-        MISMATCH + "$ nvidia-smi --query-gpu=driver_version\n550.54.15\n" + MODULE.format("550.54.15"),
+        "In the container:\n" + MISMATCH + MODULE.format("550.54"),
+        MISMATCH + "$ nvidia-smi --query-gpu=driver_version\n550.54\n" + MODULE.format("550.54"),
     ],
     ids=["container", "the machine's own answers"],
 )
