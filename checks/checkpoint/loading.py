@@ -60,7 +60,7 @@ def loads_without_code(
         return fail(f"{danger}; none required", fix=KEEP_OUT)
     verdict = dangerous_code(loading.own) or _restricted(loading, torch) or _doubtful(loading)
     if verdict := verdict or doubtful_code(loading.own):
-        unread = f"; {_unread(loading)}" * bool(loading.unread)
+        unread = f"; {_unread(loading)}" if loading.unread else ""
         return replace(verdict, summary=f"{verdict.summary}{unread}")
     if loading.unread:
         names = f"; up to there it imports {_listed(loading.imports)}" * bool(loading.imports)
