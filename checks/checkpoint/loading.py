@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
@@ -59,11 +60,11 @@ def loads_without_code(
         return fail(f"{danger}; none required", fix=KEEP_OUT)
     verdict = dangerous_code(loading.own) or _restricted(loading, torch) or _doubtful(loading)
     if verdict := verdict or doubtful_code(loading.own):
-        return verdict
+        unread = f"; {_unread(loading)}" if loading.unread else ""
+        return replace(verdict, summary=f"{verdict.summary}{unread}")
     if loading.unread:
-        more = f" (and {len(loading.unread) - 1} more)" if len(loading.unread) > 1 else ""
         names = f"; up to there it imports {_listed(loading.imports)}" * bool(loading.imports)
-        return unknown(f"not read to the end: {loading.unread[0]}{more}{names}")
+        return unknown(f"{_unread(loading)}{names}")
     if reason := checkpoint.not_inspectable or _nothing_read(checkpoint):
         return unknown(reason)
     if loading.pickles and loading.protocol > 2:
@@ -76,6 +77,12 @@ def loads_without_code(
     if loading.unfamiliar:
         return note(f"{summary}; {_unfamiliar(loading)}")
     return present_code(loading.own, summary) or ok(summary)
+
+
+def _unread(loading: Loading) -> str:
+    """The first of the files with pickles that were not read to their ends."""
+    more = f" (and {len(loading.unread) - 1} more)" if len(loading.unread) > 1 else ""
+    return f"not read to the end: {loading.unread[0]}{more}"
 
 
 def _danger(loading: Loading) -> str:

@@ -20,12 +20,10 @@ def optimizer_fits(checkpoint: Checkpoint) -> Verdict:
         return skip("quantized weights have other shapes than those that were trained")
     if optimizer.fit is None:
         return skip(f"{optimizer.kind}: its entries do not show the shapes of single weights")
-    of_trainer = checkpoint.training.history is not None and checkpoint.model.adapter is None
-    return _fits(optimizer, optimizer.entries, of_trainer=of_trainer)
+    return _fits(optimizer, optimizer.entries)
 
 
-def _fits(optimizer: Optimizer, entries: int, *, of_trainer: bool) -> Verdict:
-    """`of_trainer`: transformers' Trainer wrote both, the weights of the whole model."""
+def _fits(optimizer: Optimizer, entries: int) -> Verdict:
     fit = optimizer.fit
     assert fit is not None
     if fit.ungrouped:
@@ -41,7 +39,7 @@ def _fits(optimizer: Optimizer, entries: int, *, of_trainer: bool) -> Verdict:
             f"{fit.foreign:,} of {entries:,} entries are for shapes that no further weight of "
             f"these files has, {shape}"
         )
-        if 2 * fit.foreign >= entries or of_trainer:
+        if 2 * fit.foreign >= entries:
             return warn(f"{text}; the state of these weights required", fix=FIT_FIX)
         return note(f"{text}, as parameters of a loss or of another module are")
     rest = fit.weights - optimizer.parameters
@@ -81,8 +79,7 @@ OPTIMIZER = Check(
     passes=("each entry has the shape of a weight of the same files, and lies in a group",),
     notes=("less than half of the entries have shapes of no weight, as parameters of a loss do",),
     warns=(
-        "half of the entries or more have shapes of no weight, in a checkpoint of transformers' "
-        "Trainer a single one",
+        "half of the entries or more have shapes of no weight",
         "the state has entries for parameters that are in no group",
         "the scheduler and trainer_state.json are here, and no optimizer's state",
     ),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from statistics import median
 
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import TRANSPOSED, Checkpoint, Movement, TensorChange
+from doctor.checkpoint.records import TRANSPOSED, TURNED, Checkpoint, Movement, TensorChange
 from doctor.checks.checkpoint.norm_causes import length_of_run
 from doctor.judge.check import Verdict, fail, note, warn
+
+LAYER = re.compile(r"\.(\d{1,6})\.")
 
 UNRELATED = 0.3
 """Cosine below which nothing of the baseline is left; random matrices have 0. Our own number."""
@@ -87,11 +90,31 @@ def _of_others(movement: Movement, lost: list[TensorChange]) -> Verdict | None:
     known = [(each.name, movement.origins.get(each.name, "")) for each in lost]
     if turned := [shown(name, 120) for name, origin in known if origin == TRANSPOSED]:
         text = f"{listed(turned, 3)}: the baseline's values, transposed"
+        if any(each.reason == TURNED for each in movement.reasons):
+            return note(f"{text}, as others are by their shapes: another layout", fix=TURNED_FIX)
         return fail(text, fix=TURNED_FIX)
     if moved := [f"{shown(n, 120)} holds those of {shown(o, 120)}" for n, o in known if o]:
-        verdict = note if movement.removed else warn
-        return verdict(f"the baseline's values in other places: {listed(moved, 3)}", fix=MOVED_FIX)
+        inserted = _inserted(known) if movement.added else []
+        layers = f", layers inserted at {listed(inserted, 4)}" * bool(inserted)
+        text = f"the baseline's values in other places{layers}: {listed(moved, 3)}"
+        return (note if movement.removed or inserted else warn)(text, fix=MOVED_FIX)
     return None
+
+
+def _inserted(known: list[tuple[str, str]]) -> list[str]:
+    """Layers that begin a shift, where all layers stand in the order of the baseline."""
+    numbers = ((LAYER.search(name), LAYER.search(origin)) for name, origin in known)
+    pairs = sorted({(int(now[1]), int(then[1])) for now, then in numbers if now and then})
+    shifts = [now - then for now, then in pairs]
+    origins = [then for _, then in pairs]
+    if origins != sorted(origins) or min(shifts, default=0) < 1:
+        return []
+    before = [0, *shifts]
+    return [
+        str(now)
+        for (now, _), shift, last in zip(pairs, shifts, before, strict=False)
+        if shift > last
+    ]
 
 
 def _which(changes: list[TensorChange]) -> str:

@@ -15,10 +15,11 @@ def other_settings(checkpoint: Checkpoint) -> Verdict | None:
     settings, movement = checkpoint.settings, checkpoint.movement
     if not settings:
         return None
-    is_copy = isinstance(movement, Movement) and movement.compared and not movement.changed
+    is_copy = isinstance(movement, Movement) and _same(movement)
+    names = {each.name.rpartition(".")[2] for each in settings}
     texts = [f"{each.name} is {each.now} and was {each.before}" for each in settings]
     text = f"{listed([shown(each, 120) for each in texts], 4)} in the model that it comes from"
-    if all(map(_extends, settings)) and is_copy:
+    if all(map(_extends, settings)) and is_copy and "rope_theta" in names:
         return warn(f"{text}, and all weights are the same: none was trained with it", fix=COPY_FIX)
     if all(map(_extends, settings)):
         return note(f"{text}, as for a longer context", fix=EXTENDED_FIX)
@@ -28,6 +29,12 @@ def other_settings(checkpoint: Checkpoint) -> Verdict | None:
         fix=f"Restore in config.json: {shown(before, 400)}. Where the weights were trained with "
         "the new values long enough, nothing is wrong.",
     )
+
+
+def _same(movement: Movement) -> bool:
+    """Whether every weight was compared and is as it was."""
+    other = movement.changed or movement.incomparable or movement.added or movement.removed
+    return bool(movement.compared and not other)
 
 
 def _extends(setting: ChangedSetting) -> bool:

@@ -60,9 +60,13 @@ WITHOUT_CUDA = "Torch not compiled with CUDA enabled"
 """The assertion of a build for the CPU."""
 NO_HANDLE = "Unable to determine the device handle"
 ON_HOST = re.compile(
-    r"\bon the host\b[^.\n]{0,60}\b(?:works|lists|is (?:fine|ok|well))\b", re.IGNORECASE
+    r"\bon the host,? (?:nvidia-smi (?:still )?(?:works|is (?:fine|ok))|"
+    r"(?:nvidia-smi|it) (?:still )?lists (?:it|all|every|the)\b)",
+    re.IGNORECASE,
 )
 """Somebody says that nvidia-smi works outside of the container."""
+LOST = re.compile(r"GPU is lost|\bXid\b|\bno (?:docker|containers?)\b", re.IGNORECASE)
+"""A GPU that its host lost as well, or no container at all."""
 
 
 def read(text: str, *, alone: bool = True) -> Reading:
@@ -99,6 +103,8 @@ def _of_container(reading: Reading, lines: list[str]) -> Reading:
     """The reading without GPUs that only a container lost: its host has them."""
     gpus = tuple(gpu for gpu in reading.gpus if not (gpu.lost or "").startswith(NO_HANDLE))
     if len(gpus) == len(reading.gpus) or not any(map(ON_HOST.search, lines)):
+        return reading
+    if any(map(LOST.search, lines)):
         return reading
     lost = Reported(cause="container-lost-gpus", line=f"{NO_HANDLE}, and the host lists it")
     return replace(reading, gpus=gpus, reported=(lost, *reading.reported))

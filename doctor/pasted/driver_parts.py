@@ -28,27 +28,31 @@ SINCE_BOOT = re.compile(r"\[ {0,8}(\d{1,7})\.\d{3,6}\] NVRM: API mismatch")
 JUST_STARTED = 300
 """Seconds after the boot in which nobody upgrades a driver. Our own number."""
 RESTARTED = re.compile(
-    r"^\s*(?:\$ |# )?(?:sudo )?(?:reboot|shutdown -r now)\s*$|"
-    r"\b(?:also |even |still ).{0,40}\bafter (?:a |the |\w+ )?re(?:boot|start)\w*|"
+    r"\b(?:still|again) (?:fails|failing|says|prints|the same|broken).{0,30}"
+    r"\bafter (?:a |the |\w+ )?re(?:boot|start)\w*|"
     r"\bafter\b.{0,50}\breboot(?:ing)?\b[\s,:`]{1,4}(?:nvidia-smi|it)\b`? (?:still )?"
     r"(?:fails|says|prints)|"
-    r"\breboot\w*.{0,20}\b(?:did|does|do|was|is) ?(?:not|n't|no) ?(?:help|fix|solv|chang|use)",
+    r"\breboot\w*.{0,20}\b(?:did|does) ?(?:not|n't) ?(?:help|fix|solv|chang)",
     re.IGNORECASE,
 )
+"""The failure and the restart in one clause: another one may tell of an earlier restart."""
+UP_FOR_DAYS = re.compile(r"\bup \d+ days?\b")
+CONTAINER = re.compile(r"container|docker|podman|kubectl|\bpods?\b", re.IGNORECASE)
+"""Its libraries come from its image or from its host, not from the disk of the module."""
 WORDS = "the driver's libraries are"
 
 
 def read(lines: Sequence[str]) -> Iterator[Reported]:
     """One line, where both versions are known to differ after a restart as well."""
     differs = next((n for n, line in enumerate(lines) if DIFFERS.search(line)), None)
-    if differs is None:
+    if differs is None or any(map(CONTAINER.search, lines)):
         return
     text = _joined(lines)
     library = next((m[1] for each in LIBRARY if (m := each.search(text))), "")
     is_asked = any(map(MODINFO.search, lines))
     disk = next((m[1] for line in lines if is_asked and (m := ON_DISK.match(line))), "")
     if disk and library:
-        if not disk.startswith(library):
+        if not disk.startswith(library) and not any(_answers(line, disk) for line in lines):
             yield Reported(
                 cause=CAUSE, line=f"the kernel module on the disk is {disk}, {WORDS} {library}"
             )
@@ -56,13 +60,19 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     loaded = LOADED.search(text)
     at = next((int(m[1]) for line in lines if (m := SINCE_BOOT.search(line))), JUST_STARTED)
     # A restart that came before the error in the text did not help.
-    if at < JUST_STARTED or any(map(RESTARTED.search, lines[: differs + 1])):
+    is_restarted = any(map(RESTARTED.search, lines[: differs + 1]))
+    if at < JUST_STARTED or (is_restarted and not any(map(UP_FOR_DAYS.search, lines))):
         module = (
             f"the kernel module is {loaded[1]}"
             if loaded
             else "the kernel module is of another version"
         )
         yield Reported(cause=CAUSE, line=f"{module}, {WORDS} {library or 'not'}, after a restart")
+
+
+def _answers(line: str, version: str) -> bool:
+    """Whether an nvidia-smi of this version worked: the other one is not this machine's."""
+    return line.strip() == version or f"Driver Version: {version}" in line
 
 
 def _joined(lines: Sequence[str]) -> str:

@@ -36,6 +36,10 @@ def between(root: Path, now: State) -> Verdict:
     for name, weights in (("now", now), ("then", state())):
         (root / name).mkdir()
         save_file(weights, root / name / "model.safetensors")
+    return judged(root)
+
+
+def judged(root: Path) -> Verdict:
     request = ScanRequest(path=str(root / "now"), baseline=str(root / "then"))
     found = read(request, no_stage, lambda note: None)
     assert isinstance(found, Checkpoint)
@@ -106,6 +110,33 @@ def test_layers_that_were_removed_on_purpose_are_a_note(tmp_path: Path) -> None:
     found = between(tmp_path, kept)
     assert found.status is Status.NOTE
     assert "in other places" in found.summary
+
+
+def test_another_layout_of_all_matrices_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "then").mkdir()
+    (tmp_path / "now").mkdir()
+    wide = {f"model.layers.{layer}.mlp.gate_proj.weight": torch.randn(48, 32) for layer in range(4)}
+    before = state() | wide
+    after = {
+        name: each.T.contiguous() if "o_proj" in name or "gate_proj" in name else each
+        for name, each in before.items()
+    }
+    save_file(before, tmp_path / "then" / "model.safetensors")
+    save_file(after, tmp_path / "now" / "model.safetensors")
+    found = judged(tmp_path)
+    assert found.status is Status.NOTE
+    assert "another layout" in found.summary
+
+
+def test_layers_that_were_inserted_are_a_note_and_named(tmp_path: Path) -> None:
+    before = state()
+    after = {name: each for name, each in before.items() if "layers." not in name}
+    for new, old in enumerate((0, 1, 1, 2, 3)):
+        part = {name: each for name, each in before.items() if f"layers.{old}." in name}
+        after |= {name.replace(f".{old}.", f".{new}."): each.clone() for name, each in part.items()}
+    found = between(tmp_path, after)
+    assert found.status is Status.NOTE
+    assert "layers inserted at 2:" in found.summary
 
 
 def test_a_symmetric_matrix_is_its_own_transposed(tmp_path: Path) -> None:

@@ -192,9 +192,15 @@ def test_the_larger_vocabulary_of_two_counts(outer: Any, inner: int, tmp_path: P
 @pytest.mark.parametrize(
     ("config", "tokens", "exchanged"),
     [
-        ({"bos_token_id": 4, "eos_token_id": 0, "pad_token_id": 1}, {"pad": "[PAD]"}, True),
-        ({"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 4}, {"pad": "[PAD]"}, True),
-        # Its own numbers; a chat model's end of a turn; a padding token that was set anew; none.
+        ({"bos_token_id": 4, "eos_token_id": 0, "pad_token_id": 3}, {"pad_token": "[PAD]"}, True),
+        ({"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 4}, {"pad_token": "[PAD]"}, True),
+        # Roles that it does not have; its own numbers; a chat model's end of a turn; a padding
+        # token that was set anew; none.
+        (
+            {"bos_token_id": 4, "eos_token_id": 0, "pad_token_id": 1},
+            {"pad_token": "[PAD]", "bos_token": "", "eos_token": ""},
+            False,
+        ),
         ({"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3}, {}, False),
         ({"bos_token_id": 1, "eos_token_id": 4, "pad_token_id": 3}, {}, False),
         ({"bos_token_id": 1, "eos_token_id": [4, 2], "pad_token_id": 4}, {}, False),
@@ -205,9 +211,11 @@ def test_numbers_of_several_roles_that_are_other_tokens(
     config: dict[str, Any], tokens: dict[str, str], exchanged: bool, tmp_path: Path
 ) -> None:
     names = {"bos_token": '"', "eos_token": "a", "pad_token": "b"}
-    saved(tmp_path, "WordLevel", **(names if not tokens else {"pad_token": tokens["pad"]}))
+    saved(tmp_path, "WordLevel", **{role: own for role, own in (names | tokens).items() if own})
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **config}))
     found = read(tmp_path)
     assert bool(found.exchanged) is exchanged, found.exchanged
     if exchanged:
         assert "model that the weights come from" in judge(found).fix
+        (tmp_path / "generation_config.json").write_text(json.dumps(config))
+        assert not read(tmp_path).exchanged

@@ -318,10 +318,9 @@ STAY = "driver-parts-differ"
         MISMATCH + MODULE.format("595.58.03") + GSP,
         REFUSED.format(at="9000.42467") + MODULE.format("595.80"),
         REFUSED.format(at="    9.424670"),
-        "sudo reboot\n" + LISTED + MISMATCH,
         "After the update and a reboot, nvidia-smi says:\n" + MISMATCH,
     ],
-    ids=["on disk", "on disk by the kernel", "just started", "restarted", "told"],
+    ids=["on disk", "on disk by the kernel", "just started", "told"],
 )
 def test_parts_of_the_driver_that_a_restart_does_not_join(text: str) -> None:
     found = problems(text)
@@ -336,14 +335,29 @@ def test_parts_of_the_driver_that_a_restart_does_not_join(text: str) -> None:
         REFUSED.format(at="91234.424670"),
         LISTED + MISMATCH + "sudo reboot\nIt works again after a reboot.\n",
         LISTED + MISMATCH + "A reboot fixed it for the other node.\n",
+        "It still worked after the reboot on Monday. Today:\n" + MISMATCH,
+        "It still fails after a reboot of the switch.\n" + MISMATCH + " up 3 days, 20:11\n",
+        "The runbook, of which we are at step 1:\nsudo reboot\n" + MISMATCH,
     ],
-    ids=["upgraded", "long up", "restarted later", "helped"],
+    ids=["upgraded", "long up", "restarted later", "helped", "worked", "up for days", "planned"],
 )
 def test_a_driver_that_was_upgraded_under_its_module_needs_a_restart(text: str) -> None:
     found = problems(text)
     assert found
     assert all("reboot" in each.fix for each in found.values())
     assert not any(STAY in each.verdict.causes for each in found.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "In the container:\n" + MISMATCH + MODULE.format("550.54"),
+        MISMATCH + "$ nvidia-smi --query-gpu=driver_version\n550.54\n" + MODULE.format("550.54"),
+    ],
+    ids=["container", "the machine's own answers"],
+)
+def test_libraries_of_a_container_are_not_those_on_the_disk(text: str) -> None:
+    assert not any(STAY in each.verdict.causes for each in problems(text).values())
 
 
 NO_NMS = "RuntimeError: operator torchvision::nms does not exist\n"
@@ -381,6 +395,18 @@ def test_a_gpu_that_only_a_container_lost_returns_no_machine() -> None:
     assert "container" in found["DRV003"].fix
     log = "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n"
     assert "GPU003" in problems(f"{NO_HANDLE}On the host nvidia-smi works.\n{log}")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Bare metal, no docker. Everything else on the host works:\n",
+        "I stopped all containers, but also on the host it no longer works.\n",
+        "On the host nvidia-smi works for the others. GPU is lost.\n",
+    ],
+)
+def test_a_gpu_that_its_host_lost_as_well_is_no_matter_of_a_container(told: str) -> None:
+    assert "GPU003" in problems(f"{told}{NO_HANDLE}")
 
 
 def test_a_board_whose_firmware_does_not_start_is_no_matter_of_the_driver() -> None:

@@ -18,7 +18,7 @@ from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, Source, read_into
 from doctor.checkpoint.io.open_files import OpenFiles
-from doctor.checkpoint.records import Incomparable, Kind, Movement, UnchangedRole
+from doctor.checkpoint.records import TURNED, Incomparable, Kind, Movement, UnchangedRole
 from doctor.checkpoint.tensors import Part, Tensor
 
 UNRELATED = 0.3
@@ -162,7 +162,8 @@ class _Compared:
     def _same(self, tensor: Tensor, earlier: Tensor) -> bool:
         """Whether every bit is as it was. Raises CheckpointError if they cannot be compared."""
         if tensor.shape != earlier.shape:
-            raise CheckpointError("note", "the shape changed")
+            turned = tensor.shape == earlier.shape[::-1]
+            raise CheckpointError("note", TURNED if turned else "the shape changed")
         if _steps(tensor) != _steps(earlier):
             raise CheckpointError("note", "they are stored in another order")
         if tensor.dtype != earlier.dtype:

@@ -69,7 +69,7 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         stops=_stops(contents) if generates(config) else (),
         absent_ends=tuple(each for each in absent if each not in tokens.values()),
         ends={text: number for number, text in tokens.items() if text in ends},
-        exchanged=_exchanged(config, settings, tokens) if head is not None else {},
+        exchanged=_exchanged(contents, settings, tokens) if head is not None else {},
         unk=_shown(settings.get("unk_token")),
         configured={
             name: number
@@ -84,18 +84,22 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
 
 
 def _exchanged(
-    config: dict[str, Any], settings: dict[str, Any], tokens: dict[int, str]
+    contents: dict[str, dict[str, object] | None],
+    settings: dict[str, Any],
+    tokens: dict[int, str],
 ) -> dict[str, str]:
-    """Roles whose number in config.json is another token's; {} unless several are, the end of a
-    text among them: a single one is often set anew on purpose."""
-    numbers, found, stated = token_ids(config), dict[str, str](), 0
-    for role in ROLES if tokens else ():
-        own = _text(settings.get(f"{role}_token"))
-        texts = [tokens.get(n, ORDINARY) for n in numbers.get(f"{role}_token_id", ())]
-        if texts and own not in texts:
+    """Roles whose number in config.json is an ordinary token or one of another role; {} unless
+    several are, the end of a text among them: a single one is often set anew on purpose."""
+    numbers, generation = (token_ids(contents[name] or {}) for name in CONFIGURATIONS)
+    owns = {role: own for role in ROLES if (own := _text(settings.get(f"{role}_token")))}
+    found = dict[str, str]()
+    for role, own in owns.items() if tokens else ():
+        named = numbers.get(f"{role}_token_id", ())
+        texts = [tokens.get(number, ORDINARY) for number in named]
+        is_meant = {*named} <= {*generation.get(f"{role}_token_id", ())}
+        if texts and not is_meant and {*texts} <= {ORDINARY, *owns.values()} - {own}:
             found[role] = shown(texts[0])
-            stated += own is not None
-    return found if "eos" in found and len(found) > 1 and stated else {}
+    return found if "eos" in found and len(found) > 1 else {}
 
 
 def _stops(contents: dict[str, dict[str, object] | None]) -> tuple[int, ...]:

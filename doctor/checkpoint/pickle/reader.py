@@ -173,8 +173,10 @@ def _run(machine: Machine, budget: int) -> None:
         machine.at += 1
         if not machine.outer:
             return
-        machine.memo, machine.protocol = machine.outer.pop()
-        machine.stack.pop()
+        if machine.at < machine.frame_end:
+            raise CheckpointError("not-inspectable", "has a pickle that ends before its frame")
+        machine.memo, machine.protocol, machine.stack, machine.below = machine.outer.pop()
+        machine.arrays = True
 
 
 def _malformed(machine: Machine) -> NoReturn:

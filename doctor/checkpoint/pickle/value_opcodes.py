@@ -42,8 +42,8 @@ class Machine:
         and the content of a bytes object is read on in both."""
         self.arrays = False
         """Take what lies behind joblib's description of an array for its values."""
-        self.outer: list[tuple[dict[int, Any], int]] = []
-        """Memo and protocol of each pickle in which an array of objects is being read."""
+        self.outer: list[tuple[dict[int, Any], int, list[Any], list[list[object]]]] = []
+        """Memo, protocol and stacks of the pickle in which an array of objects is being read."""
         self.frame_end = 0
         self.stack: list[Any] = []
         self.below: list[list[object]] = []

@@ -32,6 +32,7 @@ from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
     TRANSPOSED,
+    TURNED,
     Average,
     Constant,
     Copy,
@@ -50,7 +51,7 @@ from doctor.checkpoint.records.values import (
 )
 
 __all__ = [
-    "TRANSPOSED",
+    "TRANSPOSED", "TURNED",
     "AdapterUse", "Average", "BatchStatistics", "ChangedSetting", "Checkpoint", "CodeCall",
     "Constant", "Contents", "Continuation", "Copy", "Differing",
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",

@@ -104,6 +104,7 @@ class LayerChange(Section, frozen=True, kw_only=True):
 
 
 TRANSPOSED = "transposed"
+TURNED = "its shape is turned around"
 
 
 class TensorChange(Section, frozen=True, kw_only=True):
