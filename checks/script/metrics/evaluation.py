@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.losses import loss_calls
@@ -44,8 +45,8 @@ def _with_mode(reading: Training) -> list[Call]:
 
 def trains_under_no_grad(reading: Training) -> Iterator[Match]:
     """train() on what trains, within no_grad, in no function that wants it so."""
-    if reading.mentions("update_bn", "mc_dropout", "calibrat", "recalib"):
-        return
+    if reading.mentions("update_bn", "mc_dropout", "calibrat", "recalib", "rcnn", "retinanet"):
+        return  # detectors of torchvision give their losses in training mode alone
     for number, call in reading.numbered(reading.methods("train")):
         last = [n for n in reading.scope_calls(call.scope) if n > number]
         back = any(reading.calls[n].method == "eval" for n in last[:4])
@@ -54,7 +55,8 @@ def trains_under_no_grad(reading: Training) -> Iterator[Match]:
         if reading.under_no_grad(call.contexts) and (
             reading.key(call.receiver, call.scope) in reading.trained_names
         ):
-            runs = [reading.calls[n] for n in last if reading.calls[n].name == call.receiver]
+            until = takewhile(lambda n: reading.calls[n].method != "eval", last)
+            runs = [reading.calls[n] for n in until if reading.calls[n].name == call.receiver]
             if any(reading.under_no_grad(run.contexts) for run in runs):
                 yield Match(call.span, f"{call.receiver} is set to training mode, and evaluated")
 
