@@ -339,7 +339,7 @@ def asked(warm: TorchChild, file: Path) -> Asked:
         ("buffer", "div", "are 0, at [2]", "the buffer deviation", "that buffer is computed"),
         ("certain", "log", "0 or less (all 0)", "the result of softmax", "log_softmax"),
         ("rate", "log", "0 or less (all 0)", "the result of relu", "softplus"),
-        ("negative", "log", "0 or less (all negative)", "the result of neg", "positive: softplus"),
+        ("negative", "log", "0 or less (all negative)", "the result of neg", "softplus"),
         ("smoothed", "neg", "8 of 32 values of its input are -inf, and label_smoothing=0.1", "",
          "Omit label_smoothing"),
         ("too_short", "_ctc_loss", "1 of 2 samples are too short for their labels: sample 1 has 8 "
