@@ -22,7 +22,7 @@ PROSE = re.compile(
     r"echo |CUDA_LAUNCH_BLOCKING=1 |TORCH_DISTRIBUTED_DEBUG=|TORCH_LOGS=|ulimit |ss -|sacct |"
     r"py-spy |setsid |nc -|gcc --version; |findmnt --target DIR|docker run|df -hi DIR|"
     r"export LD_LIBRARY_PATH=|grep -rs |"
-    r"doctor (?:scan FILE|triage LOG)|python -X faulthandler|"
+    r"doctor (?:scan FILE|scan MERGED|triage LOG)|python -X faulthandler|"
     r"export DOCTOR_FLEET_SECRET="
 )
 """Lines with a placeholder, a shell's own syntax or a program of the user's."""
