@@ -39,8 +39,7 @@ def _loss_calls(reading: Training) -> list[tuple[int, str]]:
     made = {
         key
         for key, held in reading.assigned.items()
-        if any(each.value.calls or each.value.kind == "call" for each in held)
-        and any(reading.calls[n].method in LOSSES for each in held
+        if any(reading.calls[n].method in LOSSES for each in held
                 for n in (each.value.call, *each.value.calls) if n >= 0)
     }  # fmt: skip
     made |= reading.cached(_aliases).keys()

@@ -161,7 +161,6 @@ def _branches(reading: Training, each: Assignment) -> set[int]:
     """Conditions around it within its loop; what is around the loop decides no iteration."""
     loop = each.loops[-1]
     iterable = reading.loops[loop].iterable
-    around: set[tuple[int, int]] = set()
     if iterable is not None and iterable.kind == "call":
         around = set(reading.calls[iterable.call].arms)
     else:

@@ -20,16 +20,20 @@ BY_LENGTH = re.compile(
 
 def by_other_length(reading: Training) -> Iterator[Match]:
     """A sum over val_loader is divided by len(train_loader)."""
-    found = [(t, s, scope) for t, s, scope in containing(reading, BY_LENGTH)]
-    found += [(f"{a.target}/{render(reading, a.value)}", a.span, a.scope)
-              for a in reading.assignments if a.operator == "Div"]  # fmt: skip
-    for text, span, scope in found:
+    for text, span, scope in _divisions(reading, BY_LENGTH):
         for match in BY_LENGTH.finditer(text):
             loader = _summed_over(reading, match["sum"], scope, span)
             if loader and is_loader(match["by"]) and _are_other_parts(loader, match["by"]):
                 short, by = last_part(loader), last_part(match["by"])
                 message = f"{match['sum']} is a sum over {short}, and is divided by len({by})"
                 yield Match(span, message, fix=f"Divide by len({short}).")
+
+
+def _divisions(reading: Training, pattern: re.Pattern[str]) -> list[tuple[str, Span, int]]:
+    """Statements in which the pattern occurs, and each total /= n as total/n."""
+    divided = (a for a in reading.assignments if a.operator == "Div")
+    written = [(f"{a.target}/{render(reading, a.value)}", a.span, a.scope) for a in divided]
+    return [*containing(reading, pattern), *written]
 
 
 def _are_other_parts(one: str, other: str) -> bool:
@@ -66,10 +70,7 @@ BY_INDEX = re.compile(r"(?<![\w.])(?P<sum>[\w.]+)/(?P<by>[A-Za-z_]\w*)(?![\w.(\[
 
 def by_last_index(reading: Training) -> Iterator[Match]:
     """for i, batch in enumerate(loader): total += loss; and total / i behind the loop."""
-    found = [(t, s, scope) for t, s, scope in containing(reading, BY_INDEX)]
-    found += [(f"{a.target}/{render(reading, a.value)}", a.span, a.scope)
-              for a in reading.assignments if a.operator == "Div"]  # fmt: skip
-    for text, span, scope in found:
+    for text, span, scope in _divisions(reading, BY_INDEX):
         for match in BY_INDEX.finditer(text):
             held = [a for a in lines_of(reading, scope, match["sum"]) if a.augmented and a.loops]
             loop = reading.loops[held[-1].loops[-1]] if held else None

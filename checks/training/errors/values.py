@@ -159,12 +159,10 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
     if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
         return None
     shaped = " and has the shape of class indices" if as_indices else ""
-    return Explanation(
-        f"the target {text(sizes_of(target))} is {target.dtype}{shaped}",
-        (
-            AS_INDICES if as_indices else AS_FLOATS if raised.function in PROBABILITIES else ""
-        ).format(raised.function),
-    )
+    fix = AS_FLOATS if raised.function in PROBABILITIES else ""
+    fix = AS_INDICES if as_indices else fix
+    clause = f"the target {text(sizes_of(target))} is {target.dtype}{shaped}"
+    return Explanation(clause, fix.format(raised.function))
 
 
 AS_INDICES = (

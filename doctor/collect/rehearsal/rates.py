@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.records import Snapshot
 from doctor.facts.rehearsal_resume import Lost
@@ -34,8 +32,8 @@ def rates_apart(
     if not apart:
         return None if saved.schedules else _started_over(whole.rates, after.rates, saved.s)
     most = max(apart, key=lambda number: _distance(*pairs[number]))
-    lost = _lost(pairs[most], saved.s + most + 1, fresh=_close(whole.rates[0], after.rates[0]))
-    return msgspec.structs.replace(lost, names=tuple(saved.schedules))
+    fresh, names = _close(whole.rates[0], after.rates[0]), tuple(saved.schedules)
+    return _lost(pairs[most], saved.s + most + 1, fresh=fresh, names=names)
 
 
 def _started_over(
@@ -53,10 +51,12 @@ def _started_over(
     return _lost(steps[most][1:], saved + most + 2, fresh=True)
 
 
-def _lost(pair: Sequence[Sequence[float]], step: int, *, fresh: bool) -> Lost:
+def _lost(
+    pair: Sequence[Sequence[float]], step: int, *, fresh: bool, names: tuple[str, ...] = ()
+) -> Lost:
     before, now = pair
     return Lost(
-        kind="rate", count=0, of=len(before), fresh=fresh, before=f"{max(before):g}",
+        kind="rate", names=names, count=0, of=len(before), fresh=fresh, before=f"{max(before):g}",
         after=f"{max(now):g}", step=step,
     )  # fmt: skip
 
