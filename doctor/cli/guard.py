@@ -7,6 +7,7 @@ import dataclasses
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -124,11 +125,25 @@ def _directory(out: Path | None) -> Path:
             raise UserError(
                 f"--output-dir {out} holds records of an earlier run; name another directory"
             )
-        return Path(os.path.abspath(out))  # noqa: PTH100 - resolve follows links
+        path = Path(os.path.abspath(out))  # noqa: PTH100 - resolve follows links
+        if not _is_writable(path):
+            raise UserError(f"--output-dir {out} cannot be written; name another directory")
+        return path
+    if not _is_writable(Path.cwd()):
+        other = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-"))
+        print(f"doctor guard: this directory cannot be written; records are in {other}",
+              file=sys.stderr)  # fmt: skip
+        return other
     number = 1
     while _has_records(path := Path(DEFAULT if number == 1 else f"{DEFAULT}-{number}")):
         number += 1
     return Path(os.path.abspath(path))  # noqa: PTH100
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether it, or the directory that it would be made in, takes new files."""
+    existing = next(each for each in (path, *path.parents) if each.exists())
+    return os.access(existing, os.W_OK | os.X_OK)
 
 
 def _has_records(path: Path) -> bool:

@@ -7,6 +7,8 @@ import fcntl
 import json
 import os
 import pty
+import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -95,6 +97,20 @@ def test_records_of_an_earlier_run_are_not_mixed(tmp_path: Path) -> None:
     ended = guard("--output-dir", "old", *python("pass"), cwd=tmp_path)
     assert ended.returncode == 2
     assert "earlier run" in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/sys").is_dir(), reason="no directory that nobody writes to")
+def test_where_nothing_can_be_written_the_records_are_elsewhere() -> None:
+    ended = guard(*python("print('out')"), cwd=Path("/proc/sys"))
+    assert ended.returncode == 3
+    assert ended.stdout == "out\n"
+    elsewhere = re.search("cannot be written; records are in (.*)", ended.stderr)
+    assert elsewhere is not None
+    assert "no training step was observed" in ended.stderr
+    shutil.rmtree(elsewhere[1])
+    refused = guard("--output-dir", "/proc/sys/out", *python("print('out')"), cwd=Path("/"))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--output-dir /proc/sys/out cannot be written" in refused.stderr
 
 
 @pytest.mark.slow
