@@ -189,15 +189,19 @@ class Report:
         return f"{ready}; worth reading: {noted}" if noted else ready
 
 
+NEEDS_MORE = ("Look at ", "Cause not known.")
+"""How a fix begins whose first sentence alone is no next step."""
+
+
 def _first_fix(findings: Sequence[Finding]) -> str:
     """The code of the first one, or of one that leads, and the first sentence of its fix, with a
-    place also the second; of an error with several causes the error."""
+    place or without a cause also the second; of an error with several causes the error."""
     first = next((each for each in findings if each.check.leads), findings[0])
     line = first.fix.split("\n")[0]
     if line == SEVERAL:
         return _first_observed((first,))
     sentences = re.split(r"(?<=\.) ", line)
-    sentence = " ".join(sentences[: 1 + line.startswith("Look at ")]).rstrip(".:")
+    sentence = " ".join(sentences[: 1 + line.startswith(NEEDS_MORE)]).rstrip(".:")
     return f"{first.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 
 

@@ -14,6 +14,12 @@ from doctor.script.text import LIMIT
 CODE = (".py", ".ipynb", ".pyw")
 DATA = (".json", ".yaml", ".yml")
 SHELL = (".sh", ".sbatch", ".slurm", ".bash", ".job")
+OTHERS = {
+    "triage": (".log", ".out", ".err"),
+    "scan": (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".gguf"),
+    "data": (".jsonl", ".csv", ".parquet"),
+}
+"""Commands by the files that they read and that are no script."""
 LAUNCH = (*SHELL, ".mk")
 LAUNCH_NAMES = ("Makefile", "Dockerfile", "makefile", "Containerfile", "justfile")
 
@@ -39,7 +45,10 @@ class Files:
 
 
 def discover(paths: Sequence[str], exclude: Sequence[str] = ()) -> Files:
-    """The files of all paths, each once, sorted. Raises UserError for a path that is missing."""
+    """The files of all paths, each once, sorted.
+
+    Raises UserError for a path that is missing, and where all that is named is for other commands.
+    """
     listing, named = Listing(_wanted), list[str]()
     for path in paths or (".",):
         if os.path.isdir(path):
@@ -48,6 +57,9 @@ def discover(paths: Sequence[str], exclude: Sequence[str] = ()) -> Files:
             named.append(os.path.normpath(path))
         else:
             raise UserError(f"{path} does not exist; name a file or a directory to lint")
+    others = [_read_by(path) for path in named]
+    if others and all(others) and len(others) == len(paths):
+        raise UserError(f"{named[0]} is no script; doctor {others[0]} {named[0]} reads it")
     listed = sorted(each for each in listing.files if not excluded(each, exclude))
     results = dict.fromkeys([*named, *listed])
     return Files(
@@ -74,6 +86,11 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
     return any(
         fnmatch.fnmatch(each, pattern.rstrip("/")) for pattern in patterns for each in candidates
     )
+
+
+def _read_by(path: str) -> str:
+    """The command that reads such a file, "" where it may be a script, or nothing reads it."""
+    return next((command for command, names in OTHERS.items() if path.endswith(names)), "")
 
 
 def _wanted(name: str) -> bool:

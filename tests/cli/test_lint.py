@@ -220,6 +220,18 @@ def test_a_named_file_of_another_kind_was_read(here: Path) -> None:
     assert (result.returncode, result.stdout) == (0, "1 file: no findings\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("train.log", "triage"), ("model.pt", "scan"), ("chats.jsonl", "data")],
+)
+def test_a_file_of_another_command_is_a_usage_error(here: Path, name: str, command: str) -> None:
+    (here / name).write_text("x\n")
+    result = run(here, name)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"doctor: {name} is no script; doctor {command} {name} reads it\n"
+    assert run(here, name, "train.py").returncode != 2
+
+
 def test_a_tracked_file_that_is_ignored_is_told(here: Path) -> None:
     (here / "output").mkdir()
     (here / "train.py").rename(here / "output/train.py")

@@ -84,6 +84,7 @@ ROWS = (
             r"does not appear to have a file named (?P<file>\S{1,200})",
             r"Error no file named \S{1,200}",
             r"PermissionError: \[Errno 13\]",
+            r"can't open file '(?P<script>[^'\n]{1,300})': \[Errno 2\]",
             r"(?:Error|Exception): (?:[^\n:]{0,60} )?(?:[Dd]irectory|[Ff]ile|[Pp]ath|[Ff]older|"
             r"[Cc]heckpoint|[Mm]anifest)\b[^\n]{0,300}?(?:does not exist|doesn't exist|not "
             r"found|is missing|could not be found|cannot be found)"),
@@ -92,6 +93,7 @@ ROWS = (
             "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
             "directory a.",
             "PermissionError: [Errno 13] Permission denied: '/data/out'",
+            "python: can't open file '/job/train.py': [Errno 2] No such file or directory",
             "CheckpointingException: Checkpoint directory /ckpt/iter_10 does not exist"),
         why="A path does not exist on this node or may not be read. The line does not say "
             "whether the configuration is wrong or the storage is not mounted.",
