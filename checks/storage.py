@@ -124,25 +124,25 @@ def _writable(place: Place, where: str) -> Verdict:
     if place.writable is None:
         return unknown(f"whether the {where} can be written was not read")
     if not place.writable:
-        return problem(f"{where} {_missing(place)}cannot be written by this user")
+        return problem(f"{where} cannot be written by this user")
     if place.free is not None and place.free < FULL:
-        return warn(
-            f"{where} {_missing(place)}is full: {gb(place.free)} free; at least {gb(FULL)} required"
-        )
+        return warn(f"{where} is full: {gb(place.free)} free; at least {gb(FULL)} required")
     if place.named and place.exists is not False:
         return unknown(f"{where} was not tested with a file")
-    if place.named and place.nearest and PurePath(place.path).parent != PurePath(place.nearest):
+    if place.named and place.nearest and not _has_parent(place.path, place.nearest):
         return warn(
-            f"{where} does not exist, and neither does its parent; the disk of {place.nearest} "
-            "was measured. Is the path spelled correctly?"
+            f"{place.role} directory {place.path}: neither it nor its parent exists; the disk of "
+            f"{place.nearest} was measured. Is the path spelled correctly?"
         )
-    return ok(f"{where} {_missing(place)}can be written")
+    return ok(f"{where} can be written")
 
 
-def _missing(place: Place) -> str:
-    if place.exists is not False:
-        return ""
-    return "does not exist yet; its nearest existing parent "
+def _has_parent(path: str, nearest: str) -> bool:
+    """Whether only the last part of the path is missing; `nearest` is absolute, the path may be
+    relative or begin with ~."""
+    above = PurePath(path).parent.parts
+    parts = tuple(each for each in above if each != ".." and not each.startswith("~"))
+    return not parts or PurePath(nearest).parts[-len(parts) :] == parts
 
 
 def _persistent(place: Place, where: str) -> Verdict:

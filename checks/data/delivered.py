@@ -7,10 +7,22 @@ from doctor.facts.data import Data, Problem, Split
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown
 from doctor.judge.combine import worst
 
+OPENED = (
+    "Name what holds the data: FILE.py:FUNCTION, a .jsonl, .json, .csv, .parquet or text file, a "
+    "directory of such files, or one that datasets saved. A script that trains while it is "
+    "imported needs a function: doctor init --factory-for FILE.py writes it."
+)
+EMPTY = "Write the file again, or look at the filter or the split that leaves nothing of it."
+WAITS = (
+    "With num_workers=0 the stack of the process (py-spy dump --pid) names the line that waits: a "
+    "download, a lock, or a queue that nobody fills."
+)
+
 
 def delivered(data: Data) -> Verdict:
     if data.problem is not None:
-        return fail(f"{shown(data.target)} could not be opened: {_problem(data.problem)}")
+        summary = f"{shown(data.target)} could not be opened: {_problem(data.problem)}"
+        return fail(summary, fix="" if _is_placed(data.problem) else OPENED)
     if data.opened.how in ("timeout", "budget") and not data.splits:
         waited = shown(data.opened.detail)
         return unknown(f"{shown(data.target)}: it takes longer than the doctor waits: {waited}")
@@ -38,10 +50,14 @@ def _split(split: Split) -> Verdict:
     if split.problem is not None:
         return fail(f"{name}: {_problem(split.problem)}, {before}")
     if split.ended == "hang":
-        return fail(f"{name}: no batch for 60 s, {before}")
+        return fail(f"{name}: no batch for 60 s, {before}", fix=WAITS)
     if not split.rows:
-        return fail(f"{name}: no rows")
+        return fail(f"{name}: no rows", fix=EMPTY)
     return ok(f"{name}: {split.rows:,} rows were delivered in {split.seconds:.1f} s")
+
+
+def _is_placed(problem: Problem) -> bool:
+    return bool(problem.place) or problem.row is not None or problem.batch is not None
 
 
 def _problem(problem: Problem) -> str:

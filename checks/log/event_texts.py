@@ -40,8 +40,16 @@ def text_of(event: LogEvent) -> str:
 
 def commands_of(row: Cause, event: LogEvent) -> tuple[str, ...]:
     """The row's commands for what the event names, and the check that finds it before a run."""
-    check = (f"doctor run --only {row.next_check}",) if row.next_check else ()
+    check = (_found_by(row.next_check),) if row.next_check else ()
     return (*fitted(row, text_of(event)).commands, *check)
+
+
+def _found_by(code: str) -> str:
+    """The command that evaluates a check, with what it cannot do without."""
+    if code.startswith("CKP"):
+        return "doctor scan DIRECTORY"
+    needed = {"MEM001": " --params 8B", "SMK005": " --model FILE.py:FUNCTION"}.get(code, "")
+    return f"doctor run --only {code}{needed}"
 
 
 def detail_of(row: Cause, event: LogEvent) -> str:

@@ -159,9 +159,12 @@ def _exit_code(error: BaseException) -> int:
 
 def _with_nearest(message: str) -> str:
     """The message on a value that is not one of several, with the one that was probably meant."""
+    if message.startswith("No such command") and "did you mean" not in message.casefold():
+        return f"{message.rstrip('.')}; doctor --help lists the commands"
     value, is_not, choices = message.partition(" is not one of ")
     names = re.findall("'([^']+)'", choices)
-    nearest = difflib.get_close_matches(value.rpartition(" ")[2].strip("'"), names, 1, 0.6)
+    given = value.rpartition(" ")[2].strip("'")
+    nearest = difflib.get_close_matches({"gpu": "cuda"}.get(given, given), names, 1, 0.6)
     return f"{message.rstrip('.')}; did you mean {nearest[0]}?" if is_not and nearest else message
 
 

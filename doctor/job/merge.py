@@ -22,6 +22,8 @@ THIS_MACHINE = (
     "compile", "attention",
 )  # fmt: skip
 """Fields that name something to examine on this machine, so that saved facts cannot answer them."""
+FEWEST = 1000
+"""Parameters; fewer are a number without its unit. Our own number."""
 CPU_LIKE = ("cpu", "mps")
 """Devices without memory of their own."""
 HOW_TO_EXAMINE = ("layers", "weights", "quick", "memory_test")
@@ -102,6 +104,8 @@ def _overridden(flags: Mapping[str, object]) -> tuple[str, ...]:
 def _check_consistent(settings: Mapping[str, Any]) -> None:
     """Raise UserError for settings that contradict each other."""
     params, trainable = settings.get("params", math.inf), settings.get("trainable", 0)
+    if params < FEWEST:
+        raise UserError(f"--params {params}: write 8B for 8 billion, 40M for 40 million")
     if trainable > params:
         raise UserError(f"--trainable {trainable} is more than --params {params}")
     if settings.get("device") in CPU_LIKE and settings.get("gpus"):

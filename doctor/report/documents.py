@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -10,19 +11,24 @@ from doctor import catalog
 from doctor.catalog.citations import Citations, citations, find_sections, sections_about
 from doctor.judge.families import FAMILIES
 from doctor.judge.sources import Source, cite
+from doctor.judge.sources.documents import TITLES
 from doctor.judge.sources.sections import ADVICE, NARRATIVE, Advice
 from doctor.prescribe.citations import settings_citing
 from doctor.report import addresses
 from doctor.report.explain import explain as explain_checks
 
 WIDTH = 88
+CITED = re.compile(rf"(?:document )?(?:{'|'.join(TITLES)})[:,] (?P<sections>.+)")
 
 
 def find(name: str) -> tuple[Source, ...]:
-    """The sections that `name` means, unless it is the name of a check or a family.
+    """The sections that `name` means, also as a report cites them, unless it is the name of a check
+    or a family.
 
     Raises UserError for the number of a section that does not exist.
     """
+    if cited := CITED.fullmatch(name.strip()):
+        return tuple(each for part in cited["sections"].split("; ") for each in find_sections(part))
     if sections := find_sections(name):
         return sections
     key = name.strip().upper()

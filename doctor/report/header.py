@@ -194,7 +194,10 @@ def data_parts(data: Data | Unknown | None) -> Iterator[tuple[str, str]]:
 
 
 def _tokenizer(data: Data) -> str:
-    return f"tokenizer of {data.tokenizer}" if data.tokenizer else ""
+    if data.tokenizer:
+        return f"tokenizer of {data.tokenizer}"
+    texts = any(split.kind == "file" and split.texts is not None for split in data.splits)
+    return "texts only: --tokenizer DIR judges and shows what the model gets" if texts else ""
 
 
 ENDINGS = {

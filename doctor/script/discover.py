@@ -54,6 +54,8 @@ def discover(paths: Sequence[str], exclude: Sequence[str] = ()) -> Files:
         if os.path.isdir(path):
             listing.add(path)
         elif os.path.exists(path):
+            if not os.access(path, os.R_OK):
+                raise UserError(f"{path} cannot be read: permission denied")
             named.append(os.path.normpath(path))
         else:
             raise UserError(f"{path} does not exist; name a file or a directory to lint")

@@ -122,6 +122,30 @@ def usable(*places: Place) -> Verdict:
     return storage.USABLE.judge(places=places)
 
 
+@pytest.mark.parametrize(
+    ("path", "nearest", "status"),
+    [
+        ("runs", "/home/a", Status.PASS),
+        ("./runs", "/home/a", Status.PASS),
+        ("../runs", "/home", Status.PASS),
+        ("~/runs", "/root", Status.PASS),
+        ("out/runs", "/home/a/out", Status.PASS),
+        ("/data/runs", "/data", Status.PASS),
+        ("out/runs", "/home/a", Status.WARN),
+        ("/data/runs", "/", Status.WARN),
+        ("~/out/runs", "/root", Status.WARN),
+    ],
+)
+def test_only_a_path_whose_parent_is_missing_may_be_misspelled(
+    path: str, nearest: str, status: Status
+) -> None:
+    """The path is as the user wrote it, the directory that was measured is absolute."""
+    examined = named(exists=False, wrote=None, path=path, nearest=nearest)
+    verdict = usable(examined)
+    assert verdict.status is status
+    assert verdict.summary.count("exist") == 1
+
+
 def named(**facts: Any) -> Place:
     return place(**({"named": True, "wrote": OK} | facts))
 

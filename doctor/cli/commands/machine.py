@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from doctor._util.errors import UserError
 from doctor.cli import job_options, options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
@@ -73,6 +74,8 @@ def report(
     if facts.is_dir():
         from doctor.cli.guard_report import report_directory
 
+        if not any(facts.iterdir()):
+            raise UserError(f"{facts} is empty; name a directory that doctor guard wrote")
         judged = report_directory(facts, set_flags(selection), config, fail_on=output.fail_on)
         return delivery.deliver(judged, output_options)
     from doctor.cli.replay import replayed
