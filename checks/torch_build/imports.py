@@ -51,13 +51,9 @@ def imports(
     ended = interpreter.importing
     where = f"{interpreter.path} ({interpreter.chosen})"
     if ended.ok:
-        if isinstance(torch, Torch) and (reason := unreadable_versions({"torch": torch.version})):
-            return unknown(f"torch imports in {where}, and {reason}", seconds=ended.seconds)
-        version = f" {torch.version}" if isinstance(torch, Torch) else ""
-        if ended.seconds > SLOW_IMPORT:
-            summary = f"import torch{version} took {ended.seconds:.0f} s in {where}"
-            return warn(f"{summary}; at most {SLOW_IMPORT:.0f} s required", seconds=ended.seconds)
-        return ok(f"torch{version} imports in {where}", seconds=ended.seconds)
+        return _imported(ended, torch, where)
+    if ended.how == "budget":
+        return unknown(ended.detail)
     if "No module named 'torch'" in ended.detail:
         wheel = Replacement("", ("python -m pip install torch",))
         is_jetson = isinstance(host, Host) and host.jetson
@@ -76,6 +72,16 @@ def imports(
     if isinstance(host, Host) and host.jetson and OF_SYSTEM.search(ended.detail):
         verdict = replace(verdict, fix=JETSON_LIBRARIES, commands=JETPACK)
     return replace(verdict, seconds=ended.seconds)
+
+
+def _imported(ended: Ended, torch: Torch | Unknown, where: str) -> Verdict:
+    if isinstance(torch, Torch) and (reason := unreadable_versions({"torch": torch.version})):
+        return unknown(f"torch imports in {where}, and {reason}", seconds=ended.seconds)
+    version = f" {torch.version}" if isinstance(torch, Torch) else ""
+    if ended.seconds > SLOW_IMPORT:
+        summary = f"import torch{version} took {ended.seconds:.0f} s in {where}"
+        return warn(f"{summary}; at most {SLOW_IMPORT:.0f} s required", seconds=ended.seconds)
+    return ok(f"torch{version} imports in {where}", seconds=ended.seconds)
 
 
 def _failed(summary: str, interpreter: Interpreter) -> Verdict:

@@ -69,6 +69,10 @@ def read(directory: Path) -> Content:
     """What the ledger has. Raises UserError."""
     try:
         return ledger.read(directory)
+    except FileNotFoundError:
+        raise UserError(
+            f"{directory} does not exist; a ledger begins as an empty directory"
+        ) from None
     except OSError as error:
         raise UserError(f"--ledger {directory}: {error.strerror}") from None
 

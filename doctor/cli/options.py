@@ -86,7 +86,7 @@ AlsoTo = Annotated[
 Quiet = Annotated[bool, panels.output("Omit what passed or was skipped.", "-q", "--quiet")]
 FactsFile = Annotated[
     Path | None,
-    panels.facts("Judge saved facts, not this machine; - is stdin.", "--facts", **FILE),
+    panels.facts("Saved facts of a machine, which is not examined; - is stdin.", "--facts", **FILE),
 ]
 Deep = Annotated[bool, panels.scope("Read all values and report NaN and Inf.", "--deep")]
 SaveFacts = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -59,6 +60,10 @@ def triage(
     if following:
         if STDIN in paths:
             raise UserError("--follow is for files; a pipe is read until the job ends without it")
+        for path in paths:
+            if not (glob.has_magic(path) or Path(path).exists()):
+                waits = f"{visible(path)} does not exist yet: waiting for it, Ctrl-C ends this"
+                terminal.write(waits, sys.stderr)
         log = follow(paths, line_patterns(), Announcer(saved).announce)
         facts = facts_of(saved, log, time.monotonic() - began)
     else:

@@ -12,6 +12,8 @@ ROW = re.compile(
     r"\s*(?P<tool>\[(?:pip3?|conda|uv)\]\s*)?(?P<name>torch|torchvision|torchaudio|"
     r"nvidia-[a-z]+(?:-cu\d\d)?)(?:\s*==\s*|\s{1,60})(?P<version>\d[\w.+!-]{0,40})(?:\s|$)"
 )
+LISTING = "pip list"
+"""The kind of a list of packages, which says what is installed and not what runs."""
 CONDA = re.compile(
     r"\s*(?:\[conda\]\s*)?pytorch\s+(\d[\w.+!-]{0,40})\s+"
     r"(?:py\S{1,8}_cuda(\d\d\.\d)|(?:py\S{1,8}_)?cpu_\S|cuda(\d{2})(\d))\S{0,40}(?:\s|$)"
@@ -38,7 +40,7 @@ def read(lines: list[str]) -> Reading:
     if cuda is None and conda:
         cuda = conda[2] or (f"{conda[3]}.{conda[4]}" if conda[3] else "")
     return Reading(
-        kinds=("pip list",),
+        kinds=(LISTING,),
         torch=torch,
         cuda=cuda,
         hip=hip_of(torch) if torch else None,

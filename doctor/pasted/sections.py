@@ -12,7 +12,9 @@ from doctor.facts.interpreter import Cuda, Interpreter, Torch, TorchGpu
 from doctor.facts.machine import Driver, Gpu
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
+from doctor.pasted.packages import LISTING
 from doctor.pasted.reading import NOT_IN_REPORT, NUMBERED, Reading, gpu_named
+from doctor.pasted.stated import STATED
 
 UNREAD = Unknown(reason=NOT_IN_REPORT)
 NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
@@ -164,12 +166,16 @@ def _interpreter(reading: Reading) -> Interpreter | Unknown:
     if reading.torch is None and not reading.import_error:
         return UNREAD
     reason = reading.import_error or "collect_env could not import torch (version N/A)"
-    failed = Ended(how="error", detail=reason)
+    importing = Ended(how="error", detail=reason)
+    if reading.torch and not reading.import_error:
+        listed = LISTING in reading.kinds and set(reading.kinds) <= {LISTING, STATED}
+        listed = listed and reading.cuda_available is None  # nothing in it imported torch
+        importing = _not_in_report("whether torch imports") if listed else OK
     return Interpreter(
         path="python",
         chosen="of the report",
         version=reading.python or "",
-        importing=OK if reading.torch and not reading.import_error else failed,
+        importing=importing,
         packages=reading.packages,
         installed=reading.installed or None,
     )

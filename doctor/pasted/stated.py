@@ -16,6 +16,8 @@ from doctor.pasted.printed import AARCH64
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
 from doctor.pasted.torch_messages import JETSON, MENTIONED, WSL
 
+STATED = "facts in the text"
+"""The kind of what this module reads."""
 VERSION = r"(\d\.\d{1,2}\.\d{1,2}(?:a0|rc\d|\.dev\d{8})?(?:\+[\w.]{2,24})?)(?![\w.])"
 TORCH = (
     re.compile(
@@ -110,7 +112,7 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
     if cuda is None:
         cuda = _one(m[1] for line in lines if (m := CUDA.search(line))) or _image_cuda(lines)
     return Reading(
-        kinds=("facts in the text",),
+        kinds=(STATED,),
         torch=torch,
         cuda=cuda,
         hip=hip_of(torch) if torch else None,

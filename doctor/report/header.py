@@ -111,8 +111,11 @@ def _machine_parts(report: Report) -> Iterator[tuple[str, str]]:
     """The machine, the interpreter and the job."""
     facts = report.facts
     yield "machine", " · ".join([*_host(facts), *_gpus(facts)])
-    torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):
+        listed = facts.interpreter.installed or ()
+        torch = next((each for each in listed if each.startswith("torch==")), "no torch")
+        if isinstance(facts.torch, Torch):
+            torch = f"torch {facts.torch.version}"
         path = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
         version = facts.interpreter.version
         parts = [path, f"Python {version}" if version else "", torch]

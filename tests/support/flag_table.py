@@ -81,7 +81,7 @@ def _without(command: str, have: dict[str, dict[str, Any]]) -> str:
 
 
 def _only_in(name: str, command: str, have: dict[str, dict[str, Any]]) -> bool:
-    own = [each for each in have if name in have[each]]
+    own = [each for each in have if name in have[each] and not each.startswith("fleet ")]
     if command.startswith("fleet "):  # its other flags are those of the command without "fleet"
         return name not in have[command.split()[1]]
     return own == [command]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from doctor import __version__
 from doctor._util.owner import OWNERS
 from doctor._util.units import visible
+from doctor.facts.facts import ORIGIN
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu
 from doctor.facts.views import JobGpu, JobGpus
@@ -56,7 +57,7 @@ def lines(report: Report) -> Iterator[str]:
     yield ""
     yield "Instance: (add the provider's name or number of it)"
     for name, value in header_parts(report):
-        if name in ("examined", "machine"):
+        if name == "machine" or (name == "examined" and not _is_pasted(report)):
             yield f"{name.capitalize()}: {value}"
     yield ""
     yield "To repeat on that machine:"
@@ -64,16 +65,26 @@ def lines(report: Report) -> Iterator[str]:
         yield f"  {command}"
 
 
+def _is_pasted(report: Report) -> bool:
+    """Whether another tool's output was read, not the machine."""
+    return report.facts.origin.startswith(ORIGIN)
+
+
 def _paragraph(report: Report, faults: tuple[Finding, ...]) -> str:
     date = examined_on(report)
     when = f"On {date}, before" if date else "Before"
     found = "this failure" if len(faults) == 1 else f"these {len(faults)} failures"
     owner = OWNERS[faults[0].owner]
+    reader = f"preflight doctor {__version__}"
+    observed = (
+        f"In the attached output of this machine {reader} finds"
+        if _is_pasted(report)
+        else f"{when} a training, {reader} examined this machine and observed"
+    )
     return (
-        f"{when} a training, preflight doctor {__version__} examined this machine and observed "
-        f"{found}, to be fixed by the {owner}, not in the training's code or environment. Please "
-        "replace the machine or the device, or tell me what was changed, so that I can repeat the "
-        "test."
+        f"{observed} {found}, to be fixed by the {owner}, not in the training's code or "
+        "environment. Please replace the machine or the device, or tell me what was changed, so "
+        "that I can repeat the test."
     )
 
 
@@ -88,27 +99,29 @@ def _gpus(report: Report, faults: tuple[Finding, ...]) -> Iterator[str]:
     for gpu in [gpu for gpu in gpus.gpus if _is_named(gpu, texts)] or gpus.gpus:
         yield ""
         yield gpu.label
-        yield from (f"  {line}" for line in _gpu(gpu, runs))
+        pasted = _is_pasted(report)
+        yield from (f"  {line}" for line in _gpu(gpu, runs, pasted=pasted))
 
 
 def _is_named(gpu: JobGpu, text: str) -> bool:
     return f"{gpu.label}" in text or bool(gpu.nvml and gpu.nvml.uuid and gpu.nvml.uuid in text)
 
 
-def _gpu(gpu: JobGpu, runs: dict[str, Watched]) -> Iterator[str]:
+def _gpu(gpu: JobGpu, runs: dict[str, Watched], *, pasted: bool) -> Iterator[str]:
     nvml = gpu.nvml
     uuid = (nvml and nvml.uuid) or (gpu.torch and gpu.torch.uuid) or "not readable"
-    yield f"UUID: {uuid}"
+    if not pasted or "-" in uuid.removeprefix("GPU-"):  # GPU-0 stands for one that is not stated
+        yield f"UUID: {uuid}"
     if nvml is None:
         return
     if nvml.bus_id:
         yield f"PCI bus: {nvml.bus_id}"
     if nvml.lost:
         yield f"NVML: {nvml.lost}"
-    yield from _counters(nvml, runs.get(nvml.uuid))
+    yield from _counters(nvml, runs.get(nvml.uuid), pasted=pasted)
 
 
-def _counters(gpu: Gpu, run: Watched | None) -> Iterator[str]:
+def _counters(gpu: Gpu, run: Watched | None, *, pasted: bool) -> Iterator[str]:
     """Each counter before and after the doctor's own run on the GPU, as far as it was read."""
     for field, name in STATES.items():
         state = getattr(gpu, field)
@@ -116,10 +129,9 @@ def _counters(gpu: Gpu, run: Watched | None) -> Iterator[str]:
             yield f"{name}: {'yes' if state else 'no'}"
     for field, name in COUNTERS.items():
         before, increase = getattr(gpu, field), run and getattr(run, field)
-        if before is None:
-            continue
-        after = "not read after it" if increase is None else f"{before + increase:,} after it"
-        yield f"{name}: {before:,} before the test, {after}"
+        if before is not None:
+            after = "not read after it" if increase is None else f"{before + increase:,} after it"
+            yield f"{name}: {before:,}" + f" before the test, {after}" * (not pasted)
     for field, name in INCREASES.items():
         if run and (increase := getattr(run, field)) is not None:
             yield f"{name}: {increase:,} during the test"
