@@ -13,6 +13,16 @@ WRAP = (
 )
 
 
+CALL_WRAPPED = (
+    "Call the wrapped model, model(batch) and not model.module(batch) or a method of "
+    "model.module, for every loss: only its forward pass makes backward() average the gradients. "
+    "Compute the loss from what it returns, or move that method's code into forward(). What "
+    "changes gradients after the backward pass (noise, a clip) must be the same on all ranks."
+)
+ONE_RATE = (
+    "Give all ranks the same learning rate: scale it by the number of ranks (WORLD_SIZE), not by "
+    "the number of the rank."
+)
 LEAST_ORDERED = 16
 """Samples whose order is the same by chance in one of 10^13 shuffles. Our own number."""
 
@@ -90,6 +100,11 @@ def _replicas(rehearsal: Rehearsal, found: Agreement) -> Verdict:
     text = f"the weights of {found.ranks} ranks differ {when}: {differ}"
     if found.unwrapped:
         return fail(f"{text}; no DistributedDataParallel holds them", fix=WRAP)
+    if found.differ_from == 1 and found.unaveraged:
+        return fail(f"{text}; their gradients differ, too: nothing averaged them", fix=CALL_WRAPPED)
+    if found.rates:
+        rates = ", ".join(f"{rate:.6g} on rank {n}" for n, rate in enumerate(found.rates[:4]))
+        return fail(f"{text}; the learning rate of the first step is {rates}", fix=ONE_RATE)
     return fail(text)
 
 

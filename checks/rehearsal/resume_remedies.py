@@ -34,6 +34,21 @@ ORDER_FIX = (
     "state to the parameter in its place. A set of names has another order in each process: "
     "sorted(names)."
 )
+SCALER_FIX = (
+    "Save scaler.state_dict() beside the optimizer's state, and scaler.load_state_dict() it before "
+    "the first step: a scale that begins anew skips steps until it has adapted."
+)
+ADAPTER_FIX = (
+    "The adapter is a new one: load the saved one in place of making it, "
+    "PeftModel.from_pretrained(base, directory, is_trainable=True) where one is there and "
+    "get_peft_model() at the first start alone, before the optimizer is made."
+)
+LEFT_OUT_FIX = (
+    "The state that was loaded has no such keys. Where the script leaves them out, as of a head "
+    "for other classes, or makes them anew after the load, let it do so only at the first start "
+    "from another model: at a resume load all that was saved, with strict=True. Where the file "
+    "lacks them, save the state_dict() of the whole model, and not of a part of it."
+)
 STRICT_FIX = "Load with strict=True: what is missing is an error then."
 UNSAVED_FIX = (
     "Save model.state_dict(), which has the buffers, as named_parameters() has not, and load it "

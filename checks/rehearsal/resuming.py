@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from doctor._util.units import shown
 from doctor.checks.guard.ending import with_causes
-from doctor.checks.rehearsal.parts import not_tried
+from doctor.checks.rehearsal.parts import error_in, not_tried
 from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
 from doctor.checks.rehearsal.resumed_state import held, resumed
-from doctor.checks.rehearsal.running import error_in, place, printed_error, raised
+from doctor.checks.rehearsal.running import place, printed_error, raised
 from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -77,6 +77,14 @@ def _goes_on(found: Resumed) -> Verdict:
             f"the state of step {found.saved_step} is restored, but the steps are counted from 0: "
             f"{found.steps} steps were taken, {found.expected_steps} were left",
             fix=STEP_FIX,
+        )
+    if found.passed_over and found.oldest:
+        return fail(
+            f"resumes from {shown(found.taken, 200)}, the oldest checkpoint, although "
+            f"{shown(found.passed_over, 200)} is newer and whole",
+            fix="Take the last of the sorted checkpoints, [-1] and not [0], or max() by the number "
+            "of the step: os.listdir() and glob() have no order, and a sort begins with the "
+            "oldest.",
         )
     if found.passed_over:
         return fail(
@@ -200,7 +208,8 @@ RESUMES = Check(
         "it begins with fresh weights, although it opened a checkpoint in {output}, a flag or a "
         "setting of the program asks for a resume, or --resume-command was given",
         "the steps are counted from 0 again",
-        "it resumes from an older checkpoint, whose name sorts behind the newest one's as a text",
+        "it resumes from an older checkpoint, whose name sorts behind the newest one's as a text, "
+        "or from the oldest of three or more",
         "the continued run ends with an error",
     ),
     fix="Load the newest whole checkpoint before the first step, and the step with it.",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from doctor._util.units import shown
+from doctor.checks.rehearsal.failing import at
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
 from doctor.facts.rehearsal import Rehearsal
-from doctor.facts.rehearsal_runs import RehearsedRun
+from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 MORE = 2
@@ -40,6 +41,24 @@ SAVE_EARLIER = (
     "Save inside the loop, every so many steps or each epoch: a job that saves at its end alone "
     "loses everything that it had trained. If the real job does, rehearse with a shorter interval, "
     "or more steps, so that it is stopped after a save and the resume is tried."
+)
+
+
+MISTAKES = (
+    "NameError", "UnboundLocalError", "TypeError", "AttributeError", "KeyError", "IndexError",
+    "ImportError", "ModuleNotFoundError", "FileNotFoundError",
+)  # fmt: skip
+"""Errors that nobody raises in a handler to leave the training."""
+ARGUMENTS_FIX = (
+    "Python calls a handler with two arguments: def handler(signum, frame), a method "
+    "def handler(self, signum, frame). Then call it once, os.kill(os.getpid(), signal.SIGTERM), "
+    "and look for what it saves."
+)
+NAMES_FIX = (
+    "Fix the error in the handler: it may use what the training has at that moment (attributes of "
+    "an object, or nonlocal and global names), not what a function makes later. Setting a flag in "
+    "it, and saving in the loop, is simpler. Then call it once, "
+    "os.kill(os.getpid(), signal.SIGTERM), and look for what it saves."
 )
 
 
@@ -100,6 +119,12 @@ def _handler_fix(run: RehearsedRun) -> str | None:
             f"write `global {flags[0]}` as its first line (`nonlocal`, if a function around it has "
             "the flag), or set an attribute of an object."
         )
+    if not run.handler and run.handled_by:
+        return (
+            f"{shown(run.handled_by)}() returned, and the training went on: read what it sets (a "
+            "flag, an event) after each step, not at the end of an epoch or in another loop "
+            "alone; save and leave all loops there."
+        )
     if not run.handler:
         return None
     return JOIN_FIX if JOINS.search(run.handler) else HANDLER_FIX
@@ -133,6 +158,14 @@ def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
 
 def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
     """`planned`: the steps that it takes without the signal."""
+    broken = next((rank for rank in run.ranks if rank.handler and _is_mistake(rank)), None)
+    if broken is not None and not run.saved_after_signal:
+        return warn(
+            f"{run.signal} in the middle of step {_at(run)}: its handler "
+            f"{shown(broken.handler)}() fails{at(broken.place)}: {shown(broken.error, 300)}"
+            f"{_lost(run)}",
+            fix=ARGUMENTS_FIX if broken.error.startswith("TypeError") else NAMES_FIX,
+        )
     ended = f"{run.signal} in the middle of step {_at(run)}: ended in {after:.1f} s"
     if run.orphans:
         names = some(run.orphans, len(run.orphans))
@@ -152,6 +185,10 @@ def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
         fix="Nothing, if that is acceptable. Else save in a handler of the signal, and ask the "
         "scheduler for time (sbatch --signal, terminationGracePeriodSeconds).",
     )
+
+
+def _is_mistake(rank: RehearsedRank) -> bool:
+    return rank.error.partition(":")[0] in MISTAKES
 
 
 def _at(run: RehearsedRun) -> int:
@@ -183,7 +220,10 @@ STOPS = Check(
         "it saved, and ended with exit code 0 before its last step",
         "it saved and left its program, and its process was still there after --grace",
     ),
-    warns=("it took all its further steps as if there had been no signal",),
+    warns=(
+        "it took all its further steps as if there had been no signal",
+        "its handler ends with an error, and nothing was saved",
+    ),
     fails=(
         "it did not end within --grace",
         "processes were left",

@@ -41,6 +41,8 @@ class Attempt(Section, frozen=True, kw_only=True):
     """The file was there."""
     holds_run: bool = False
     """It is, or lies in, a directory with checkpoints."""
+    place: Text = ""
+    """The user's nearest line."""
 
 
 class Agreement(Section, frozen=True, kw_only=True):
@@ -60,6 +62,10 @@ class Agreement(Section, frozen=True, kw_only=True):
     """All of these are outside of the DistributedDataParallel that is there."""
     averaged: int = 0
     """Of these, the weights whose gradients at the first step are equal on all ranks."""
+    unaveraged: int = 0
+    """Of these, the weights whose gradients at the first step differ between the ranks."""
+    rates: tuple[float, ...] = ()
+    """The learning rate of the first step of each rank, where they differ."""
     lacking: tuple[Text, ...] = ()
     """The first weights that have no gradient at the first step of a rank, and could have one."""
     batches: int = 0

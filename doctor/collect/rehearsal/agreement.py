@@ -54,6 +54,8 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         count=len(names),
         unwrapped=bool(names) and all({*names} <= {*each.unwrapped} for each in then),
         averaged=len(_averaged(processes, names)),
+        unaveraged=len(_unaveraged(processes, names)),
+        rates=_rates(processes),
         lacking=_lacking(processes),
         parted=parted,
         whole=whole,
@@ -118,15 +120,37 @@ def _different(snapshots: Sequence[Snapshot]) -> list[str]:
 
 def _averaged(processes: Sequence[Observed], names: Sequence[str]) -> list[str]:
     """Of these weights, those whose gradients are the same on all ranks, and not zero."""
-    of_ranks = [each.of(Gradients)[0].tensors for each in processes if each.of(Gradients)]
-    if len(of_ranks) < len(processes) or not of_ranks:
-        return []
-    first, *others = of_ranks
+    first, *others = _gradients(processes) or [{}]
     return [
         name
         for name in names
         if name in first and first[name][2] and all(o.get(name) == first[name] for o in others)
     ]
+
+
+def _unaveraged(processes: Sequence[Observed], names: Sequence[str]) -> list[str]:
+    """Of these weights, those that all ranks have a gradient of, and not the same."""
+    first, *others = _gradients(processes) or [{}]
+    return [
+        name
+        for name in names
+        if name in first and all(name in o for o in others)
+        and any(o[name] != first[name] for o in others)
+    ]  # fmt: skip
+
+
+def _gradients(processes: Sequence[Observed]) -> list[dict[str, Tensor]]:
+    """Those of the first step of each rank; [] where one recorded none."""
+    found = [each.of(Gradients)[0].tensors for each in processes if each.of(Gradients)]
+    return found if len(found) == len(processes) else []
+
+
+def _rates(processes: Sequence[Observed]) -> tuple[float, ...]:
+    """The learning rate of each rank's first step, where they differ."""
+    rates = tuple(
+        each.steps[0].rates[0] for each in processes if each.steps[:1] and each.steps[0].rates
+    )
+    return rates if len(rates) == len(processes) and len(set(rates)) > 1 else ()
 
 
 def _counts(snapshots: Sequence[Snapshot]) -> tuple[int, int]:

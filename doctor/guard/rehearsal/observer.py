@@ -30,7 +30,8 @@ from .collectives import Collectives
 from .ending import where_it_ended
 from .evaluations import Evaluations
 from .exchanged import Exchanged
-from .graphs import LOOKS, kept
+from .failures import Threads
+from .graphs import LOOKS, kept, nodes
 from .handlers import handlers, lost_flags
 from .loaders import Loaders
 from .records import Records
@@ -221,8 +222,8 @@ class Observer:
     def count_graphs(self) -> None:
         """Record the tensors whose graphs are still in memory, and the bytes in use."""
         began = time.monotonic()
-        graphs = kept(self.torch)
-        self.records.write("kept", s=self.step, graphs=graphs, used=self.evaluations.in_use())
+        found = {"graphs": kept(self.torch), "nodes": nodes(self.torch)}
+        self.records.write("kept", s=self.step, used=self.evaluations.in_use(), **found)
         self.own_seconds += time.monotonic() - began
 
     def write_memory(self) -> None:
@@ -256,6 +257,7 @@ def install(torch: ModuleType, settings: Settings) -> None:
     observer.loaders.install(patches)
     Collectives(torch, settings.records).install()
     observer.batches.watch()
+    Threads(observer).install()
     atexit.register(observer.close)
     if hasattr(signal, "SIGRTMIN"):
         import faulthandler
