@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+from doctor.facts.rehearsal_resume import Lost, Resumed
+
+ADAPTER = re.compile(r"(?:^|\.)(?:lora_|modules_to_save\.|ia3_|vera_|prompt_encoder\.)")
+"""In the names of weights of adapters."""
+
 ATTRIBUTE_FIX = (
     "Register them as buffers, self.register_buffer(name, torch.tensor(0.0)), and change them in "
     "place, or save and load them with the step: plain attributes are in no state_dict() "
@@ -98,3 +106,25 @@ STREAM = (
     "of a streaming dataset, or skip the batches that are done. Where batches are drawn at random, "
     "save torch.get_rng_state() and the generators' states and set them, or seed with the step."
 )
+
+
+def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:
+    """The remedy for weights and buffers of the trained model; None where nothing shows more."""
+    fresh = [each for each in own if each.kind == "weights" and each.fresh]
+    part = bool(fresh) and all(each.count < each.of for each in fresh)
+    if all(each.kind == "buffers" and each.fresh for each in own):
+        return UNSAVED_FIX
+    if fresh and all(ADAPTER.search(name) for each in fresh for name in each.names):
+        return ADAPTER_FIX
+    if found.prefix:
+        return (
+            f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "
+            "(model._orig_mod, model.module), and load it with strict=True."
+        )
+    if found.narrow and any(each.kind == "weights" for each in own):
+        return ROUNDED_FIX
+    if any(each.kind == "untied" for each in own):
+        return UNTIED_FIX
+    if part and not found.extra_keys and (found.missed_keys or len(own) == 1):
+        return LEFT_OUT_FIX
+    return STRICT_FIX if found.missed_keys else None

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.checks.rehearsal.resume_remedies import (
-    ADAPTER_FIX,
     AHEAD_FIX,
     ATTRIBUTE_FIX,
     AVERAGE_FIX,
     FROZEN_FIX,
-    LEFT_OUT_FIX,
     NOT_LOADED,
     NOT_SAVED,
     ORDER_FIX,
     OWN_RATE_FIX,
     REFERENCE_FIX,
     REPLACED_FIX,
-    ROUNDED_FIX,
     SCALER_FIX,
-    STRICT_FIX,
-    UNSAVED_FIX,
-    UNTIED_FIX,
+    weights_fix,
 )
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Lost, Resumed
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
-ADAPTER = re.compile(r"(?:^|\.)(?:lora_|modules_to_save\.|ia3_|vera_|prompt_encoder\.)")
-"""In the names of weights of adapters."""
 RATE_SHARE = 0.1
 """A rate that differs by less is that of a step before or after. Our own number."""
 
@@ -115,27 +107,11 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
 
 def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
     """Of the trained model itself."""
-    fix = UNTIED_FIX if any(each.kind == "untied" for each in own) else None
     if found.narrow and any(each.kind == "weights" for each in own):
         text += f"; load_state_dict was given {found.narrow}, which rounds them"
-        fix = ROUNDED_FIX
-    if found.prefix:
-        fix = (
-            f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "
-            "(model._orig_mod, model.module), and load it with strict=True."
-        )
-    fresh = [each for each in own if each.kind == "weights" and each.fresh]
-    part = bool(fresh) and all(each.count < each.of for each in fresh)
     if found.missed_keys:
         text += f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
-        fix = fix or (LEFT_OUT_FIX if part and not found.extra_keys else STRICT_FIX)
-    if fresh and all(ADAPTER.search(name) for each in fresh for name in each.names):
-        fix = ADAPTER_FIX
-    elif part and len(own) == 1 and fix is None:
-        fix = LEFT_OUT_FIX
-    if all(each.kind == "buffers" and each.fresh for each in own):
-        fix = UNSAVED_FIX
-    return fail(text, fix=fix)
+    return fail(text, fix=weights_fix(found, own))
 
 
 def _tensors(lost: Lost) -> str:

@@ -70,11 +70,19 @@ def saves(rehearsal: Rehearsal) -> Verdict:
         or _emptied(run)
         or _newest(run)
         or _in_place(run)
-        or _saved(run)
+        or _saved(rehearsal, run)
     )
 
 
-def _saved(run: RehearsedRun) -> Verdict:
+def _saved(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
+    inside = f"{rehearsal.output.rstrip('/')}/" if rehearsal.output else "/"
+    other = next((e.path for e in run.saved if e.path.startswith(inside)), "")
+    if not run.checkpoints and other:
+        return note(
+            f"{shown(other.removeprefix(inside), 200)} was saved, which doctor scan does not read: "
+            "whether it is whole is not known",
+            fix="Nothing, if the job reads it at a resume: see RHS009.",
+        )
     if not run.checkpoints:
         return note(
             "something was saved, but no checkpoint is in {output}",

@@ -6,10 +6,11 @@ import re
 
 from doctor._util.units import shown
 from doctor.checks.rehearsal.failing import at
+from doctor.checks.rehearsal.parting import LOST_EACH_OTHER
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
 from doctor.facts.rehearsal import Rehearsal
-from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun
+from doctor.facts.rehearsal_runs import RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 MORE = 2
@@ -158,14 +159,8 @@ def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
 
 def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
     """`planned`: the steps that it takes without the signal."""
-    broken = next((rank for rank in run.ranks if rank.handler and _is_mistake(rank)), None)
-    if broken is not None and not run.saved_after_signal:
-        return warn(
-            f"{run.signal} in the middle of step {_at(run)}: its handler "
-            f"{shown(broken.handler)}() fails{at(broken.place)}: {shown(broken.error, 300)}"
-            f"{_lost(run)}",
-            fix=ARGUMENTS_FIX if broken.error.startswith("TypeError") else NAMES_FIX,
-        )
+    if failed := _handler_failed(run):
+        return failed
     ended = f"{run.signal} in the middle of step {_at(run)}: ended in {after:.1f} s"
     if run.orphans:
         names = some(run.orphans, len(run.orphans))
@@ -187,8 +182,20 @@ def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
     )
 
 
-def _is_mistake(rank: RehearsedRank) -> bool:
-    return rank.error.partition(":")[0] in MISTAKES
+def _handler_failed(run: RehearsedRun) -> Verdict | None:
+    """The warning where a handler of the signal ends with an error, and nothing was saved."""
+    for rank in run.ranks:
+        kind = rank.error.partition(":")[0]
+        lost = bool(LOST_EACH_OTHER.search(rank.error))
+        if not rank.handler or run.saved_after_signal or not (lost or kind in MISTAKES):
+            continue
+        fix = ARGUMENTS_FIX if kind == "TypeError" else NAMES_FIX
+        return warn(
+            f"{run.signal} in the middle of step {_at(run)}: the handler {shown(rank.handler)}() "
+            f"of rank {rank.rank} fails{at(rank.place)}: {shown(rank.error, 300)}{_lost(run)}",
+            fix=TOGETHER_FIX if lost else fix,
+        )
+    return None
 
 
 def _at(run: RehearsedRun) -> int:
