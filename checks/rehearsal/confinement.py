@@ -64,10 +64,9 @@ def _build(rehearsal: Rehearsal, attempt: Attempt) -> str | None:
     if not attempt.place or not rehearsal.takes_output:
         return None
     return (
-        f"The command has {{output}}, and {shown(attempt.place, 200)} writes elsewhere: build that "
-        "path from the argument that has {output}, in place of a constant, a setting of another "
-        "file or a relative name. If it belongs there (a log of all runs, a cache), "
-        "--writable DIRECTORY allows it."
+        f"Build the path from the argument that has {{output}}: {shown(attempt.place, 200)} writes "
+        "elsewhere, by a constant, a setting of another file or a relative name. If it belongs "
+        "there (a log of all runs, a cache), --writable DIRECTORY allows it."
     )
 
 

@@ -18,6 +18,11 @@ JOINED = re.compile(
     r"equal size"
 )
 TUPLES = re.compile(r"inhomogeneous shape after 1 dim|'tuple' object has no attribute")
+INDEX = re.compile(r"index\b.{0,40}\bout of (?:range|bounds)|device-side assert", re.IGNORECASE)
+LENGTH = (
+    "The prompt and max_new_tokens together must not be longer than the model has positions "
+    "(max_position_embeddings, n_positions): shorten the one or the other."
+)
 MAKE_DIRECTORY = (
     "Make the directory before the save: os.makedirs(os.path.dirname(path), exist_ok=True), on the "
     "rank that saves. A name with / in it (a model's, a run's) is a directory, too."
@@ -38,14 +43,14 @@ SAMPLES_FIX = (
     "before the training."
 )
 EACH_BATCH = (
-    "The batches of the evaluation have different lengths: count what is right and how many there "
-    "are in each batch, and divide at the end; or pad outputs and labels to one length before they "
-    "are joined (accelerate: pad_across_processes; labels with -100)."
+    "Count what is right, and how many there are, in each batch of the evaluation and divide at the "
+    "end, as the batches have different lengths; or pad outputs and labels to one length before "
+    "they are joined (accelerate: pad_across_processes; labels with -100)."
 )
 FIRST_OF_TUPLE = (
-    "The model returns more than its logits (hidden states, past key values), so that predictions "
-    "are a tuple: take the first, predictions[0], in compute_metrics, or let "
-    "preprocess_logits_for_metrics return the logits alone (or argmax of them)."
+    "Take the logits, predictions[0], in compute_metrics, or let preprocess_logits_for_metrics "
+    "return them alone: the model returns more (hidden states, past key values), and predictions "
+    "are a tuple then."
 )
 
 
@@ -71,9 +76,9 @@ def of_save(failed: FailedCall, summary: str) -> Verdict:
         what = shown(failed.entry, 200)
         return fail(
             f"{summary}: {shown(failed.error, 300)}",
-            fix=f"What is saved has an object that cannot be written: state{what}. Save states, "
-            "not objects: state_dict() of models, optimizers and schedules, and numbers; leave "
-            "locks, functions, generators and open files out.",
+            fix=f"Save states, not objects: state{what}, cannot be written. Of models, optimizers "
+            "and schedules save the state_dict(), and leave locks, functions, generators and open "
+            "files out.",
         )
     if NO_DIRECTORY.search(failed.error):
         return fail(f"{summary}: {shown(failed.error, 300)}", fix=MAKE_DIRECTORY)
@@ -112,6 +117,8 @@ def own_remedy(rank: RehearsedRank) -> str:
     """The remedy of an error by where it was raised; "" where that says nothing more."""
     if SAMPLE.search(rank.place) and rank.error.startswith(("IndexError", "KeyError")):
         return SAMPLES_FIX
+    if rank.generating and INDEX.search(rank.error):
+        return LENGTH
     if rank.evaluating is None or rank.in_model:
         return ""
     if TUPLES.search(rank.error):

@@ -47,15 +47,15 @@ SCALER_FIX = (
     "the first step: a scale that begins anew skips steps until it has adapted."
 )
 ADAPTER_FIX = (
-    "The adapter is a new one: load the saved one in place of making it, "
+    "Load the saved adapter in place of making a new one: "
     "PeftModel.from_pretrained(base, directory, is_trainable=True) where one is there and "
     "get_peft_model() at the first start alone, before the optimizer is made."
 )
 LEFT_OUT_FIX = (
-    "The state that was loaded has no such keys. Where the script leaves them out, as of a head "
-    "for other classes, or makes them anew after the load, let it do so only at the first start "
-    "from another model: at a resume load all that was saved, with strict=True. Where the file "
-    "lacks them, save the state_dict() of the whole model, and not of a part of it."
+    "At a resume load all weights, with strict=True. Where the script leaves keys out of what it "
+    "loads, as of a head for other classes, or makes the module anew after the load, let it do so "
+    "only at the first start from another model. Where the file lacks them, save the state_dict() "
+    "of the whole model, and not of a part of it."
 )
 STRICT_FIX = "Load with strict=True: what is missing is an error then."
 UNSAVED_FIX = (
