@@ -43,8 +43,8 @@ SAMPLES_FIX = (
     "before the training."
 )
 EACH_BATCH = (
-    "Count what is right, and how many there are, in each batch of the evaluation and divide at the "
-    "end, as the batches have different lengths; or pad outputs and labels to one length before "
+    "Count what is right, and how many there are, in each batch of the evaluation and divide at "
+    "the end, as the batches have different lengths; or pad outputs and labels to one length before "
     "they are joined (accelerate: pad_across_processes; labels with -100)."
 )
 FIRST_OF_TUPLE = (

@@ -79,8 +79,8 @@ def _saved(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     other = next((e.path for e in run.saved if e.path.startswith(inside)), "")
     if not run.checkpoints and other:
         return note(
-            f"{shown(other.removeprefix(inside), 200)} was saved in {{output}}, and doctor scan does "
-            "not read it: whether it is whole is not known",
+            f"{shown(other.removeprefix(inside), 200)} was saved in {{output}}, and doctor scan "
+            "does not read it: whether it is whole is not known",
             fix="Nothing, if the job reads it at a resume: see RHS009.",
         )
     if not run.checkpoints:

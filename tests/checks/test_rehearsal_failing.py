@@ -88,7 +88,7 @@ def test_a_thread_that_ended_before_the_run_stood_still(still: float, named: boo
         ({"place": "/a/t.py:9", "error": "IndexError: index 9"}, ""),
         (
             {"evaluating": 8, "error": "RuntimeError: Sizes of tensors must match except in 0"},
-            "count what is right",
+            "Count what is right",
         ),
         (
             {
@@ -111,7 +111,7 @@ def test_a_thread_that_ended_before_the_run_stood_still(still: float, named: boo
 )
 def test_the_place_of_an_error_chooses_the_remedy(fields: Any, word: str) -> None:
     fix = remedy(with_run(code=1, ranks=rank(**fields)), "RHS003")
-    remedies = ("Let __len__", "count what is right", "predictions[0]", "max_new_tokens together")
+    remedies = ("Let __len__", "Count what is right", "predictions[0]", "max_new_tokens together")
     assert [each for each in remedies if each in fix] == [word] * bool(word)
 
 
