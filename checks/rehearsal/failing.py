@@ -44,8 +44,8 @@ SAMPLES_FIX = (
 )
 EACH_BATCH = (
     "Count what is right, and how many there are, in each batch of the evaluation and divide at "
-    "the end, as the batches have different lengths; or pad outputs and labels to one length before "
-    "they are joined (accelerate: pad_across_processes; labels with -100)."
+    "the end, as the batches have different lengths; or pad outputs and labels to one length "
+    "before they are joined (accelerate: pad_across_processes; labels with -100)."
 )
 FIRST_OF_TUPLE = (
     "Take the logits, predictions[0], in compute_metrics, or let preprocess_logits_for_metrics "
