@@ -8,7 +8,7 @@ from doctor._util.units import shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import error_in
 from doctor.facts.rehearsal import Rehearsal
-from doctor.facts.rehearsal_runs import FailedCall, RehearsedRank, RehearsedRun
+from doctor.facts.rehearsal_runs import FailedCall, OnDisk, RehearsedRank, RehearsedRun
 from doctor.judge.check import Verdict, fail, note
 
 NO_DIRECTORY = re.compile(r"[Pp]arent directory|No such file or directory|FileNotFound")
@@ -93,14 +93,23 @@ def save_failed(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
     summary = f"{failed.what} after step {failed.step} failed{at(failed.place)}"
     if run.code:
         return of_save(failed, summary)
-    if not run.checkpoints:
-        verdict = of_save(failed, f"{summary}, no checkpoint is there, and the exit code is 0")
+    begun = [each.path for each in run.failures]
+    if not any(_is_kept(each, begun) for each in run.checkpoints):
+        verdict = of_save(
+            failed, f"{summary}, no whole checkpoint is there, and the exit code is 0"
+        )
         fix = f"{verdict.fix or ''} {READ_RESULT}".strip() if failed.thread else verdict.fix
         return fail(verdict.summary, fix=fix)
     return note(
         f"{summary}, and the run went on: {shown(failed.error, 300)}",
         fix="Nothing, if that file is not needed: other checkpoints are there.",
     )
+
+
+def _is_kept(checkpoint: OnDisk, begun: list[str]) -> bool:
+    """Whether a checkpoint is whole, and none that a failed save began."""
+    failed = any(path.endswith(f"/{checkpoint.path}") for path in begun)
+    return not (failed or checkpoint.torn or checkpoint.unread)
 
 
 def dead_thread(run: RehearsedRun) -> FailedCall | None:

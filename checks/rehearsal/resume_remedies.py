@@ -111,7 +111,6 @@ STREAM = (
 def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:
     """The remedy for weights and buffers of the trained model; None where nothing shows more."""
     fresh = [each for each in own if each.kind == "weights" and each.fresh]
-    part = bool(fresh) and all(each.count < each.of for each in fresh)
     if all(each.kind == "buffers" and each.fresh for each in own):
         return UNSAVED_FIX
     if fresh and all(ADAPTER.search(name) for each in fresh for name in each.names):
@@ -125,6 +124,7 @@ def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:
         return ROUNDED_FIX
     if any(each.kind == "untied" for each in own):
         return UNTIED_FIX
-    if part and not found.extra_keys and (found.missed_keys or len(own) == 1):
+    others = [each for each in own if each.kind != "weights"]
+    if not found.extra_keys and not others and all(each.count < each.of for each in own):
         return LEFT_OUT_FIX
     return STRICT_FIX if found.missed_keys else None

@@ -22,6 +22,7 @@ from doctor.checks.rehearsal.memory import FITS, exhausted
 from doctor.checks.rehearsal.parting import (
     AS_MANY,
     ON_ALL,
+    SAME_CALLS,
     TOGETHER,
     alone,
     fewer_batches,
@@ -41,10 +42,6 @@ STILL, STILL_STEPS = 10.0, 20
 own numbers."""
 SIGKILLED = re.compile(r"SIGKILL|[Ss]ignal:? 9\b|exitcode *:? *-9\b")
 """In what launchers print of a process that was killed."""
-SAME_CALLS = (
-    "All ranks must call the same collectives in the same order: look for a condition on the rank, "
-    "an exception that one rank catches, or loops of unequal length."
-)
 MOST_RANKS = 4
 """That are named."""
 

@@ -217,7 +217,7 @@ SAVES = Check(
     fails=(
         "a checkpoint in {output} is damaged or lacks files",
         "one rank alone saves its part of sharded weights",
-        "a save raised an error that ended the run, or no checkpoint is there",
+        "a save raised an error that ended the run, or no whole checkpoint is there",
     ),
     fix="Write into a temporary name on the same file system and rename it when it is whole; with "
     "several ranks, let each write its own part, or rank 0 alone.",

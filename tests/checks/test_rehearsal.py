@@ -722,7 +722,7 @@ def test_a_continued_run_that_fails_has_the_causes_of_its_error(
             "given float16",
             "dtype that they are trained",
         ),
-        ("RHS010", "weights", {}, "differ from what", "every further module"),
+        ("RHS010", "weights", {}, "differ from what", "of the whole model"),
         ("RHS010", "reference", {}, "no step had", "its reference"),
         ("RHS011", "frozen", {}, "are frozen now", "is_trainable=True"),
         ("RHS011", "optimizer", {"kept_optimizer": True}, "is empty", "get_state_dict()"),
