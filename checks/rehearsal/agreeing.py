@@ -19,6 +19,11 @@ CALL_WRAPPED = (
     "Compute the loss from what it returns, or move that method's code into forward(). What "
     "changes gradients after the backward pass (noise, a clip) must be the same on all ranks."
 )
+OWN_RANK = (
+    "Give DistributedSampler the rank of the process, rank=dist.get_rank() and "
+    "num_replicas=dist.get_world_size(), or neither: with a constant (0, a default argument, the "
+    "rank before init_process_group) all ranks take the same part. Its seed= must be one for all."
+)
 ONE_RATE = (
     "Give all ranks the same learning rate: scale it by the number of ranks (WORLD_SIZE), not by "
     "the number of the rank."
@@ -128,6 +133,8 @@ def data(rehearsal: Rehearsal) -> Verdict:
     same = f"{found.batches} ranks have {found.distinct} different first batches"
     if not found.replicated and not found.data_parallel:
         return unknown(f"{same}; along a tensor or pipeline dimension they must be equal")
+    if found.sampled:
+        return fail(f"{same}, although each has a DistributedSampler", fix=OWN_RANK)
     return fail(same)
 
 

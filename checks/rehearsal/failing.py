@@ -23,6 +23,15 @@ LENGTH = (
     "The prompt and max_new_tokens together must not be longer than the model has positions "
     "(max_position_embeddings, n_positions): shorten the one or the other."
 )
+DTYPE = re.compile(r"dtype|scalar type|\b(?:Half|BFloat16|Double)\b")
+SWITCHED_OFF = (
+    "Write with torch.no_grad(): around the evaluation (or decorate it), which switches gradients "
+    "on again at its end: torch.set_grad_enabled(False) holds for the rest of the program."
+)
+CONVERT_COPY = (
+    "Convert a copy for the file, {k: v.half() for k, v in model.state_dict().items()}: "
+    "model.half(), model.to(dtype) and model.cpu() change the model that is trained."
+)
 MAKE_DIRECTORY = (
     "Make the directory before the save: os.makedirs(os.path.dirname(path), exist_ok=True), on the "
     "rank that saves. A name with / in it (a model's, a run's) is a directory, too."
@@ -126,6 +135,10 @@ def own_remedy(rank: RehearsedRank) -> str:
     """The remedy of an error by where it was raised; "" where that says nothing more."""
     if SAMPLE.search(rank.place) and rank.error.startswith(("IndexError", "KeyError")):
         return SAMPLES_FIX
+    if rank.grad_off and "does not require grad" in rank.error:
+        return SWITCHED_OFF
+    if rank.dtypes and DTYPE.search(rank.error):
+        return f"{CONVERT_COPY} Its weights were {shown(rank.dtypes, 100)}."
     if rank.generating and INDEX.search(rank.error):
         return LENGTH
     if rank.evaluating is None or rank.in_model:

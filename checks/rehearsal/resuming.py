@@ -25,7 +25,7 @@ UNPREPARED_FIX = (
     "and schedulers that are prepared then, and without any nothing but random states."
 )
 UNREAD = (
-    "The setting is parsed, and nothing resumes: pass it on. trainer.train() of transformers "
+    "Pass the setting on: it is given, and nothing resumes. trainer.train() of transformers "
     "resumes with its own argument alone, trainer.train(resume_from_checkpoint=True); in a loop of "
     "your own, look for the newest checkpoint in {output} and load it."
 )
@@ -44,6 +44,8 @@ STEP_FIX = (
     "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
     "Lightning."
 )
+COMMAND = "--resume-command"
+"""The request where the user gave a command of its own."""
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
 end. Our own number."""
@@ -163,7 +165,7 @@ def _from_start(found: Resumed, checkpoints: Sequence[OnDisk]) -> Verdict:
             return fail(text, fix=UNPREPARED_FIX)
         if temporary(found.opened):
             return fail(f"{text}, whose name is that of an unfinished save", fix=FINISH_FIX)
-        if "=" in found.request:
+        if "=" in found.request or (not found.looked and found.request != COMMAND):
             return fail(text, fix=UNREAD)
         return fail(
             text,

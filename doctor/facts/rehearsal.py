@@ -72,6 +72,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Ranks whose first batch was seen."""
     distinct: int = 0
     """Different ones among them."""
+    sampled: bool = False
+    """The loader of each rank has a DistributedSampler that shuffles."""
     data_parallel: bool = False
     """DistributedDataParallel, or FSDP over all ranks: each has data of its own."""
     parted: int = 0

@@ -82,6 +82,10 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     """The handler of a signal that this exception came from; "": it came from none."""
     in_model: bool = False
     """It came from a module of torch that was called."""
+    dtypes: Text = ""
+    """The dtype of a weight after its last step and at that exception, where they differ."""
+    grad_off: bool = False
+    """At that exception gradients were off, and no context had switched them off."""
     evaluating: int | None = None
     """The step of an evaluation that had begun and did not end."""
     generating: bool = False

@@ -135,6 +135,33 @@ def test_a_handler_that_ends_with_an_error(
     assert word in (found.verdict.fix or "")
 
 
+NO_GRAD = "RuntimeError: element 0 of tensors does not require grad"
+HALF = "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and Half"
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"error": NO_GRAD, "grad_off": True}, "set_grad_enabled(False)"),
+        ({"error": NO_GRAD}, ""),
+        ({"error": "ValueError: no", "grad_off": True}, ""),
+        ({"error": HALF, "dtypes": "float32, now float16"}, "Convert a copy"),
+        ({"error": HALF}, ""),
+        ({"error": "ValueError: no", "dtypes": "float32, now bfloat16"}, ""),
+    ],
+)
+def test_what_changed_since_the_last_step_chooses_the_remedy(fields: Any, word: str) -> None:
+    fix = remedy(with_run(code=1, ranks=rank(**fields)), "RHS003")
+    remedies = ("set_grad_enabled(False)", "Convert a copy")
+    assert [each for each in remedies if each in fix] == [word] * bool(word)
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_a_sampler_with_the_rank_of_another(sampled: bool) -> None:
+    fix = remedy(agreed(distinct=1, data_parallel=True, sampled=sampled), "RHS014")
+    assert ("rank=dist.get_rank()" in fix) is sampled
+
+
 def test_a_handler_that_returned_is_named() -> None:
     late = {"cut": "grace", "code": None, "stopped_at": 5, "saved_after_signal": False}
     named = remedy(with_stop(handled_by="on_term", **late), "RHS008")

@@ -61,6 +61,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         whole=whole,
         batches=len(batches),
         distinct=len({repr(batch) for batch in batches}),
+        sampled=bool(processes) and all(map(_sampled, processes)),
         epoch=tuple(told) if len(told) == len(processes) else (),
         repeated=min(map(_repeated, processes), default=0),
         joined=any(each.of(Joined) for each in processes),
@@ -75,11 +76,16 @@ def _lacking(processes: Sequence[Observed]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))[:NAMED]
 
 
+def _sampled(observed: Observed) -> bool:
+    """Whether its first loader shuffles by a DistributedSampler."""
+    return any(each.shuffles == "DistributedSampler" for each in observed.of(Loader)[:1])
+
+
 def _repeated(observed: Observed) -> int:
     """Samples at the start of its second epoch that are those of the first in the same order, where
     a DistributedSampler shuffles; 0 for another order, and for none that is known."""
-    loaders, ends = observed.of(Loader), observed.of(Epoch)
-    if not ends or not loaders or loaders[0].shuffles != "DistributedSampler":
+    ends = observed.of(Epoch)
+    if not ends or not _sampled(observed):
         return 0
     taken: list[Taken] = observed.of(Taken)
     first = [sample for each in taken if each.s <= ends[0].s for sample in each.samples]

@@ -108,6 +108,10 @@ class End(msgspec.Struct, tag="end", tag_field="kind"):
     """The handler of a signal that it came from."""
     in_model: bool = False
     """It came from a module that was called."""
+    dtypes: str = ""
+    """Of a weight after the last step and at the error, where they differ."""
+    grad_off: bool = False
+    """Gradients were switched off for the whole program."""
 
 
 class Failed(msgspec.Struct, tag="failed", tag_field="kind"):

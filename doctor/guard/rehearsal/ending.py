@@ -10,7 +10,7 @@ from typing import Any, Dict
 
 from ..foreign import Foreign
 from ..last_error import ORIGINAL
-from .handlers import failed_handler
+from ..switch import handler_of
 from .places import LONGEST, calls_module, is_own, user_line
 
 FRAME = re.compile(r'File "(.{1,1000})", line (\d{1,9}), in (.{1,200})')
@@ -30,7 +30,7 @@ def where_it_ended(torch: ModuleType) -> Dict[str, Any]:
     return {
         "place": of_worker or place,
         "exchanging": exchanging,
-        "handler": failed_handler(error),
+        "handler": getattr(error and handler_of(error), "__name__", ""),
         "in_model": calls_module(getattr(error, "__traceback__", None), inside),
     }
 

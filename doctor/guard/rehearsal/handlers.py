@@ -39,21 +39,6 @@ def lost_flags() -> Dict[str, List[str]]:
     return found
 
 
-def failed_handler(error: Foreign) -> str:
-    """The function that handles a signal in which an error was raised, or whose call raised it;
-    "" for none."""
-    inside, trace = set(), getattr(error, "__traceback__", None)
-    while trace is not None:
-        inside.add(trace.tb_frame.f_code)
-        trace = trace.tb_next
-    for handler in _functions().values():
-        name = str(handler.__qualname__)
-        called = isinstance(error, TypeError) and str(error).startswith(f"{name}() takes ")
-        if _code(handler) in inside or called:
-            return str(handler.__code__.co_name)
-    return ""
-
-
 def _functions() -> Dict[str, Foreign]:
     found = {name: signal.getsignal(getattr(signal, name)) for name in NAMES}
     return {n: each for n, each in found.items() if isinstance(_code(each), CodeType)}

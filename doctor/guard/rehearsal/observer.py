@@ -112,6 +112,9 @@ class Observer:
             self.safely(self.evaluations.end if error is None else self.evaluations.died, error)
             self.write_memory()
             end = {**last_error(), **where_it_ended(self.torch)}
+            if error is not None:
+                end["dtypes"] = self.exchanged.dtypes()
+                end["grad_off"] = not self.torch.is_grad_enabled()
             self.records.write("end", s=self.step, **end)
             self.records.close()
 
