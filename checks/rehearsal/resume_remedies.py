@@ -93,6 +93,11 @@ NOT_SAVED = (
     "beside the weights (save_only_model=False in transformers, save_weights_only=False in "
     "Lightning), and load them before the first step."
 )
+OWN_PART = (
+    "Let each rank load what it has saved itself, with its rank in the file's name at the load as "
+    "at the save, or save and load with torch.distributed.checkpoint: rank 0 has its own state "
+    "again, and other ranks have not."
+)
 OF_EACH_RANK = (
     "Save the state of samplers and random generators of each rank, in a file of its own or "
     "gathered in a list, and load each rank's own: what one rank saved is loaded by all."

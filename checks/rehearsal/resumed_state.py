@@ -14,6 +14,7 @@ from doctor.checks.rehearsal.resume_remedies import (
     NOT_LOADED,
     NOT_SAVED,
     ORDER_FIX,
+    OWN_PART,
     OWN_RATE_FIX,
     REFERENCE_FIX,
     REPLACED_FIX,
@@ -182,6 +183,8 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         fix = FROZEN_FIX
     if any(each.kind == "replaced" for each in lost):
         fix = REPLACED_FIX
+    if all(each.rank and not each.fresh for each in lost):
+        fix = OWN_PART
     return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)
 
 
@@ -193,7 +196,10 @@ def held(lost: Lost) -> str:
         case "optimizer":
             change = f": {lost.before}, now {lost.after}" if lost.before else ""
             names = some(lost.names, lost.count, 1)
-            return f"the optimizer's state of {lost.count} parameters differs ({names}){change}"
+            rank = f" on rank {lost.rank}" if lost.rank else ""
+            return (
+                f"the optimizer's state of {lost.count} parameters differs{rank} ({names}){change}"
+            )
         case "group":
             return f"the optimizer's groups differ: {lost.before}; now {lost.after}"
         case "frozen":

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from types import ModuleType
-from typing import Callable, Dict, List, Set
+from typing import Callable, Dict, List, Set, Tuple
 
 from ..counts import rank_and_world
 from ..dynamo import without_frames
@@ -37,7 +37,7 @@ from .loaders import Loaders
 from .records import Records
 from .saves import Saves
 from .settings import Settings
-from .state import frozen_weights, gradients, snapshot
+from .state import frozen_weights, gradients, in_memory, snapshot
 
 COMPARED = (1, 4)
 """Steps after which the ranks' weights are compared."""
@@ -73,6 +73,7 @@ class Observer:
         """Backward passes until the last step began."""
         self.passes = 0
         """Backward passes until the last step of any optimizer."""
+        self.loads, self.at_start = 0, (0, 0)
         self.own_seconds = 0.0
         """Spent in hashing and waiting since the last step."""
         self.last_step = 0.0
@@ -129,6 +130,8 @@ class Observer:
             return
         self.begin()
         self.evaluations.end(optimizer=optimizer)
+        if "start" in self.hashed and not self.step and self.restorable() != self.at_start:
+            self.hashed.discard("start")
         self.hash_state("late", once=True)
         self.thread = threading.get_ident()
         self.exchanged.goes_on(self.step)
@@ -208,6 +211,12 @@ class Observer:
 
     # State
 
+    def restorable(self) -> Tuple[int, int]:
+        """States that modules have loaded, and parameters with a state of an optimizer: they are
+        more at the first step where a pass came before the checkpoint was loaded."""
+        optimizers = in_memory(self.torch)["optimizer"]
+        return self.loads, sum(len(vars(each).get("state", ())) for each in optimizers)
+
     def hash_state(self, when: str, once: bool = False, **how: Foreign) -> None:
         """Record a snapshot, with `how` it was taken; one for each step and occasion."""
         key = when if once else f"{when} {self.step} {' '.join(k for k in how if how[k])}".rstrip()
@@ -216,6 +225,8 @@ class Observer:
         if len(self.hashed) >= MOST_HASHED:
             return
         self.hashed.add(key)
+        if when == "start":
+            self.at_start = self.restorable()
         began = time.monotonic()
         held = snapshot(self.torch)
         seconds = time.monotonic() - began

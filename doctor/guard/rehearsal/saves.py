@@ -184,6 +184,7 @@ class Saves:
 
     def loaded(self, args: Foreign, result: Foreign) -> None:
         """A module took a state."""
+        self.observer.loads += 1
         missing = [str(key) for key in getattr(result, "missing_keys", ())]
         unexpected = [str(key) for key in getattr(result, "unexpected_keys", ())]
         state: Foreign = args[1] if len(args) > 1 and hasattr(args[1], "items") else {}

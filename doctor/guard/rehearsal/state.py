@@ -47,7 +47,8 @@ def snapshot(torch: ModuleType) -> Snapshot:
         for name, tensor in shadows(torch, found["holder"], optimizers):
             weights[name] = hashes.add(tensor)
         hashes.read()
-        own = [*found["own"], *(m for m in found["module"] if is_own(type(m)))]
+        others = (*found["module"], *found["holder"])
+        own = [*found["own"], *(each for each in others if is_own(type(each)))]
         held = {**variables(torch), **attributes(torch, own)}
     return {
         "attributes": held,
