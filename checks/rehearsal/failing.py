@@ -104,9 +104,8 @@ def save_failed(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
         return of_save(failed, summary)
     begun = [each.path for each in run.failures]
     if not any(_is_kept(each, begun) for each in run.checkpoints):
-        verdict = of_save(
-            failed, f"{summary}, no whole checkpoint is there, and the exit code is 0"
-        )
+        ended = "" if run.cut else "; exit code 0"
+        verdict = of_save(failed, f"{summary}, and no whole checkpoint is there{ended}")
         fix = f"{verdict.fix or ''} {READ_RESULT}".strip() if failed.thread else verdict.fix
         return fail(verdict.summary, fix=fix)
     return note(
@@ -119,6 +118,13 @@ def _is_kept(checkpoint: OnDisk, begun: list[str]) -> bool:
     """Whether a checkpoint is whole, and none that a failed save began."""
     failed = any(path.endswith(f"/{checkpoint.path}") for path in begun)
     return not (failed or checkpoint.torn or checkpoint.unread)
+
+
+def of_thread(rehearsal: Rehearsal, run: RehearsedRun, dead: FailedCall) -> str:
+    """The remedy of an error that ended a thread, also of the save that raised it."""
+    save = failed_save(rehearsal, run)
+    own = of_save(save, "").fix if save is not None and save.error == dead.error else None
+    return f"{own} {TO_TRAINING}" if own else TO_TRAINING
 
 
 def dead_thread(run: RehearsedRun) -> FailedCall | None:

@@ -10,12 +10,12 @@ from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.guard.resources import UNUSED
 from doctor.checks.rehearsal.failing import (
-    TO_TRAINING,
     at,
     dead_thread,
     ended_by,
     failed_save,
     of_save,
+    of_thread,
     own_remedy,
 )
 from doctor.checks.rehearsal.memory import FITS, exhausted
@@ -172,7 +172,7 @@ def _stalled(rehearsal: Rehearsal, run: RehearsedRun, how: str, where: str) -> V
         return fail(
             f"{run.steps} steps, {since}{where}: a thread had ended{at(dead.place)}: "
             f"{shown(dead.error, 300)}",
-            fix=TO_TRAINING,
+            fix=of_thread(rehearsal, run, dead),
         )
     return None
 
