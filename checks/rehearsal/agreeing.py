@@ -25,8 +25,8 @@ OWN_RANK = (
     "rank before init_process_group) all ranks take the same part. Its seed= must be one for all."
 )
 ONE_RATE = (
-    "Give all ranks the same learning rate: scale it by the number of ranks (WORLD_SIZE), not by "
-    "the number of the rank."
+    "Give all ranks the same learning rate and the same schedule: scale it by the number of ranks "
+    "(WORLD_SIZE), not by the number of the rank, and step the schedule on all ranks alike."
 )
 LEAST_ORDERED = 16
 """Samples whose order is the same by chance in one of 10^13 shuffles. Our own number."""
@@ -109,7 +109,8 @@ def _replicas(rehearsal: Rehearsal, found: Agreement) -> Verdict:
         return fail(f"{text}; their gradients differ, too: nothing averaged them", fix=CALL_WRAPPED)
     if found.rates:
         rates = ", ".join(f"{rate:.6g} on rank {n}" for n, rate in enumerate(found.rates[:4]))
-        return fail(f"{text}; the learning rate of the first step is {rates}", fix=ONE_RATE)
+        rate = f"the learning rate of step {found.rates_step} is {rates}"
+        return fail(f"{text}; {rate}", fix=ONE_RATE)
     return fail(text)
 
 

@@ -64,8 +64,10 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Of these, the weights whose gradients at the first step are equal on all ranks."""
     unaveraged: int = 0
     """Of these, the weights whose gradients at the first step differ between the ranks."""
+    rates_step: int = 0
+    """The first step until `differ_from` at which the learning rates of the ranks differ."""
     rates: tuple[float, ...] = ()
-    """The learning rate of the first step of each rank, where they differ."""
+    """These; (): they do not differ."""
     lacking: tuple[Text, ...] = ()
     """The first weights that have no gradient at the first step of a rank, and could have one."""
     batches: int = 0

@@ -128,7 +128,8 @@ def test_what_differs_between_ranks_at_the_first_step(
 ) -> None:
     found = ranks(tmp_path, gradients=gradients, rates=rates)
     assert agreement._unaveraged(found, ["w"]) == unaveraged
-    assert agreement._rates(found) == apart
+    assert agreement._rates(found, 4) == (int(bool(apart)), apart)
+    assert agreement._rates(found, None) == (0, ())
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
     ends = [len(each.of(Epoch)) for each in processes]
     shots = [each for by_step in taken for each in by_step.values()]
     parted, whole = _counts([snapshots[common[0]] for snapshots in taken]) if common else (0, 0)
+    rates_step, rates = _rates(processes, differ_from)
     return Agreement(
         ranks=len(processes),
         replicated=any(each.replicated for each in shots),
@@ -55,7 +56,8 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         unwrapped=bool(names) and all({*names} <= {*each.unwrapped} for each in then),
         averaged=len(_averaged(processes, names)),
         unaveraged=len(_unaveraged(processes, names)),
-        rates=_rates(processes),
+        rates_step=rates_step,
+        rates=rates,
         lacking=_lacking(processes),
         parted=parted,
         whole=whole,
@@ -151,12 +153,14 @@ def _gradients(processes: Sequence[Observed]) -> list[dict[str, Tensor]]:
     return found if len(found) == len(processes) else []
 
 
-def _rates(processes: Sequence[Observed]) -> tuple[float, ...]:
-    """The learning rate of each rank's first step, where they differ."""
-    rates = tuple(
-        each.steps[0].rates[0] for each in processes if each.steps[:1] and each.steps[0].rates
-    )
-    return rates if len(rates) == len(processes) and len(set(rates)) > 1 else ()
+def _rates(processes: Sequence[Observed], last: int | None) -> tuple[int, tuple[float, ...]]:
+    """The first step until `last` at which the learning rates of the ranks differ, and these."""
+    of_ranks = [{step.s: step.rates[0] for step in e.steps if step.rates} for e in processes]
+    for step in range(1, (last or 0) + 1):
+        rates = tuple(rates[step] for rates in of_ranks if step in rates)
+        if len(rates) == len(processes) and len(set(rates)) > 1:
+            return step, rates
+    return 0, ()
 
 
 def _counts(snapshots: Sequence[Snapshot]) -> tuple[int, int]:
