@@ -21,6 +21,11 @@ GRAPHS_FIX = (
     f"{WITHOUT_GRAPHS} Keep numbers in lists and logs: loss.item(), or output.detach().cpu()."
 )
 
+CHAIN_FIX = (
+    "Add up numbers, total += loss.item(), or loss.detach() where the wait for the device costs "
+    "too much: a loss brings its graph along, and a sum or an average those of all steps."
+)
+
 
 def exhausted(run: RehearsedRun) -> str:
     """Of a run whose process was killed while nearly all of the host's memory was used; "" else."""
@@ -66,7 +71,7 @@ def _graphs(run: RehearsedRun) -> Verdict | None:
                 f"the graphs that tensors in memory reach have {first.nodes} nodes after step "
                 f"{first.step} and {last.nodes} after step {last.step}: a sum or an average of "
                 "losses goes on from step to step with the graphs of all of them",
-                fix=GRAPHS_FIX,
+                fix=CHAIN_FIX,
             )
     return None
 

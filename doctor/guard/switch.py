@@ -5,6 +5,7 @@ The first error of the guard in a hook switches it off with one line; the traini
 
 from __future__ import annotations
 
+import functools
 import signal
 from types import ModuleType
 from typing import Callable, Set
@@ -22,7 +23,8 @@ def raise_of_a_signal(error: BaseException) -> None:
 def handler_of(error: BaseException) -> Foreign:
     """The function that handles a signal in which an error was raised, or whose call failed, as
     of one that takes no arguments; None for none."""
-    handlers = [h for h in map(signal.getsignal, signal.valid_signals()) if _code(h) is not None]
+    found = (unwrapped(signal.getsignal(number)) for number in signal.valid_signals())
+    handlers = [each for each in found if _code(each) is not None]
     called: Set[int] = set()
     trace = error.__traceback__
     while handlers and trace is not None:
@@ -34,6 +36,13 @@ def handler_of(error: BaseException) -> Foreign:
         if misfit or id(_code(handler)) in called:
             return handler
     return None
+
+
+def unwrapped(handler: Foreign) -> Foreign:
+    """The function of a functools.partial; what is none as it is."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return handler
 
 
 def _code(handler: Foreign) -> Foreign:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -42,11 +43,17 @@ class Loop:
     def fails(self, number: int, frame: Any) -> None:
         raise NameError("step")
 
+    def works(self, path: int, number: int, frame: Any) -> None:
+        raise NameError("step")
 
-@pytest.mark.parametrize("name", ["stop", "fails"])
-def test_the_handler_that_an_error_came_from(name: str) -> None:
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("stop", ()), ("fails", ()), ("works", (1,)), ("fails", (1,))]
+)
+def test_the_handler_that_an_error_came_from(name: str, given: Any) -> None:
     handler = getattr(Loop(), name)
-    before = signal.signal(signal.SIGUSR2, handler)
+    called = functools.partial(handler, *given) if given else handler
+    before = signal.signal(signal.SIGUSR2, called)
     try:
         with pytest.raises((TypeError, NameError)) as raised:
             os.kill(os.getpid(), signal.SIGUSR2)

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from types import ModuleType
-from typing import Callable, Dict, List, Set, Tuple
+from typing import Callable, Dict, List, Optional, Set, Tuple
 
 from ..counts import rank_and_world
 from ..dynamo import without_frames
@@ -81,6 +81,8 @@ class Observer:
         self.thread = 0
         """That takes the steps."""
         self.alive = True
+        self.of_handler: Optional[Exception] = None
+        """The error that came while it waited for the signal."""
         self.called = False
         """A module was called to train."""
         self.batches = Batches(torch, self)
@@ -102,6 +104,8 @@ class Observer:
             action(*arguments)
         except Exception as error:
             raise_of_a_signal(error)
+            if error is self.of_handler:
+                raise
             self.alive = False
             self.records.write("broken", text=repr(error)[:500])
             say(f"the rehearsal no longer observes this process: {error!r}")
@@ -204,9 +208,13 @@ class Observer:
         self.records.write(
             "paused", s=step, handlers=handlers(), lost_flags=lost_flags(), frozen=frozen
         )
-        while not os.path.exists(self.settings.go) and time.monotonic() - began < WAIT_SECONDS:
-            time.sleep(0.02)
-        time.sleep(AFTER_SIGNAL_SECONDS)
+        try:
+            while not os.path.exists(self.settings.go) and time.monotonic() - began < WAIT_SECONDS:
+                time.sleep(0.02)
+            time.sleep(AFTER_SIGNAL_SECONDS)
+        except Exception as error:  # the observer raises none here
+            self.of_handler = error
+            raise
         self.own_seconds += time.monotonic() - began
 
     # State
