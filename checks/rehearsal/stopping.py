@@ -122,9 +122,9 @@ def _handler_fix(run: RehearsedRun) -> str | None:
         )
     if not run.handler and run.handled_by:
         return (
-            f"{shown(run.handled_by)}() returned, and the training went on: read what it sets (a "
-            "flag, an event) after each step, not at the end of an epoch or in another loop "
-            "alone; save and leave all loops there."
+            f"Read what {shown(run.handled_by)}() sets (a flag, an event) after each step, not at the "
+            "end of an epoch or in another loop alone, and save and leave all loops there: the "
+            "handler returned, and the training went on."
         )
     if not run.handler:
         return None
