@@ -122,8 +122,8 @@ def _handler_fix(run: RehearsedRun) -> str | None:
         )
     if not run.handler and run.handled_by:
         return (
-            f"Read what {shown(run.handled_by)}() sets (a flag, an event) after each step, not at the "
-            "end of an epoch or in another loop alone, and save and leave all loops there: the "
+            f"Read what {shown(run.handled_by)}() sets (a flag, an event) after each step, not at "
+            "the end of an epoch or in another loop alone, and save and leave all loops there: the "
             "handler returned, and the training went on."
         )
     if not run.handler:
