@@ -13,6 +13,21 @@ WRAP = (
 )
 
 
+CALL_WRAPPED = (
+    "Call the wrapped model, model(batch) and not model.module(batch) or a method of "
+    "model.module, for every loss: only its forward pass makes backward() average the gradients. "
+    "Compute the loss from what it returns, or move that method's code into forward(). What "
+    "changes gradients after the backward pass (noise, a clip) must be the same on all ranks."
+)
+OWN_RANK = (
+    "Give DistributedSampler the rank of the process, rank=dist.get_rank() and "
+    "num_replicas=dist.get_world_size(), or neither: with a constant (0, a default argument, the "
+    "rank before init_process_group) all ranks take the same part. Its seed= must be one for all."
+)
+ONE_RATE = (
+    "Give all ranks the same learning rate and the same schedule: scale it by the number of ranks "
+    "(WORLD_SIZE), not by the number of the rank, and step the schedule on all ranks alike."
+)
 LEAST_ORDERED = 16
 """Samples whose order is the same by chance in one of 10^13 shuffles. Our own number."""
 
@@ -90,6 +105,12 @@ def _replicas(rehearsal: Rehearsal, found: Agreement) -> Verdict:
     text = f"the weights of {found.ranks} ranks differ {when}: {differ}"
     if found.unwrapped:
         return fail(f"{text}; no DistributedDataParallel holds them", fix=WRAP)
+    if found.differ_from == 1 and found.unaveraged:
+        return fail(f"{text}; their gradients differ, too: nothing averaged them", fix=CALL_WRAPPED)
+    if found.rates:
+        rates = ", ".join(f"{rate:.6g} on rank {n}" for n, rate in enumerate(found.rates[:4]))
+        rate = f"the learning rate of step {found.rates_step} is {rates}"
+        return fail(f"{text}; {rate}", fix=ONE_RATE)
     return fail(text)
 
 
@@ -113,6 +134,8 @@ def data(rehearsal: Rehearsal) -> Verdict:
     same = f"{found.batches} ranks have {found.distinct} different first batches"
     if not found.replicated and not found.data_parallel:
         return unknown(f"{same}; along a tensor or pipeline dimension they must be equal")
+    if found.sampled:
+        return fail(f"{same}, although each has a DistributedSampler", fix=OWN_RANK)
     return fail(same)
 
 

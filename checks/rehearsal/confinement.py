@@ -7,6 +7,11 @@ from doctor.checks.rehearsal.parts import some, unobserved
 from doctor.facts.rehearsal import Attempt, Rehearsal
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
+OVER = (
+    "Pass the directory of checkpoints as {output}, and check in the job's script where it writes "
+    "before it starts: an existing run there is overwritten."
+)
+
 
 def writes_inside(rehearsal: Rehearsal) -> Verdict:
     writes = [each for each in rehearsal.attempts if each.kind == "write"]
@@ -21,13 +26,15 @@ def writes_inside(rehearsal: Rehearsal) -> Verdict:
     if over:
         return fail(
             f"would write into a run that is already there: {_written(over[0])}; {did}",
-            fix="Pass the directory of checkpoints as {output}, and check in the job's script "
-            "where it writes before it starts: an existing run there is overwritten.",
+            fix=_build(rehearsal, over[0]) or OVER,
         )
     if not confined:
-        return warn(f"wrote outside {{output}}: {listed}; {did}")
+        return warn(f"wrote outside {{output}}: {listed}; {did}", fix=_build(rehearsal, writes[-1]))
     if _died(rehearsal):
-        return fail(f"writes outside {{output}}, and ends where it cannot: {listed}; {did}")
+        return fail(
+            f"writes outside {{output}}, and ends where it cannot: {listed}; {did}",
+            fix=_build(rehearsal, writes[-1]),
+        )
     return note(
         f"tried to write outside {{output}} and went on: {listed}; {did}",
         fix="Nothing, if the job does not need the files; else --writable DIRECTORY allows it.",
@@ -52,9 +59,21 @@ def _unobserved(rehearsal: Rehearsal) -> Verdict | None:
     return next((reason for run in runs if (reason := unobserved(run))), None)
 
 
+def _build(rehearsal: Rehearsal, attempt: Attempt) -> str | None:
+    """The remedy where the command has {output} and the line that writes elsewhere is known."""
+    if not attempt.place or not rehearsal.takes_output:
+        return None
+    return (
+        f"Build the path from the argument that has {{output}}: {shown(attempt.place, 200)} writes "
+        "elsewhere, by a constant, a setting of another file or a relative name. If it belongs "
+        "there (a log of all runs, a cache), --writable DIRECTORY allows it."
+    )
+
+
 def _written(attempt: Attempt) -> str:
     there = " (it exists)" if attempt.exists else ""
-    return f"{attempt.what} {shown(attempt.path, 200)}{there}"
+    line = f" at {shown(attempt.place, 200)}" if attempt.place else ""
+    return f"{attempt.what} {shown(attempt.path, 200)}{there}{line}"
 
 
 def _died(rehearsal: Rehearsal) -> bool:

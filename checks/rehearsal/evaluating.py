@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 from doctor._util.units import gib, shown
+from doctor.checks.rehearsal.failing import INDEX, LENGTH
 from doctor.checks.rehearsal.parting import alone
 from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, unobserved
 from doctor.checks.rehearsal.running import cut_short, evaluating_rank, raised
@@ -23,11 +23,6 @@ AS_RHS003 = "Follow the remedy of RHS003: the ranks wait for each other there."
 EARLIER = (
     "The error of RHS003 is raised by the evaluation, not by the training step: call the "
     "evaluation once before the first step, so that it fails there."
-)
-INDEX = re.compile(r"index\b.{0,40}\bout of (?:range|bounds)|device-side assert", re.IGNORECASE)
-LENGTH = (
-    "The prompt and max_new_tokens together must not be longer than the model has positions "
-    "(max_position_embeddings, n_positions): shorten the one or the other."
 )
 SAMPLES = 1000
 """For which growth is reckoned where the size of the dataset is not known. Our own number."""

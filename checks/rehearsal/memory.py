@@ -21,6 +21,11 @@ GRAPHS_FIX = (
     f"{WITHOUT_GRAPHS} Keep numbers in lists and logs: loss.item(), or output.detach().cpu()."
 )
 
+CHAIN_FIX = (
+    "Add up numbers, total += loss.item(), or loss.detach() where the wait for the device costs "
+    "too much: a loss brings its graph along, and a sum or an average those of all steps."
+)
+
 
 def exhausted(run: RehearsedRun) -> str:
     """Of a run whose process was killed while nearly all of the host's memory was used; "" else."""
@@ -60,7 +65,22 @@ def _graphs(run: RehearsedRun) -> Verdict | None:
                 f"losses of an evaluation or a log are kept, each with its activations{use}",
                 fix=GRAPHS_FIX,
             )
+        if _lengthens(rank.kept):
+            first, last = rank.kept[0], rank.kept[-1]
+            return warn(
+                f"the graphs that tensors in memory reach have {first.nodes} nodes after step "
+                f"{first.step} and {last.nodes} after step {last.step}: a sum or an average of "
+                "losses goes on from step to step with the graphs of all of them",
+                fix=CHAIN_FIX,
+            )
     return None
+
+
+def _lengthens(looks: tuple[KeptGraphs, ...]) -> bool:
+    """Whether each look sees at least as many nodes more as steps lie between it and the last."""
+    pairs = list(itertools.pairwise(looks))
+    rising = [after.nodes - before.nodes >= after.step - before.step for before, after in pairs]
+    return len(pairs) >= TIMES and all(rising)
 
 
 def _grows(looks: tuple[KeptGraphs, ...]) -> bool:
@@ -119,6 +139,7 @@ FITS = Check(
     warns=(
         "one of them is more",
         "tensors with graphs that no backward pass has freed stay in memory, more with each look",
+        "the graphs of all steps hang together, as of a running average of losses",
     ),
     fix="GPU: lower the batch size, shorten the longest samples, or use activation checkpointing. "
     "Host, while loading: build the model on the meta device or load it on one rank and broadcast; "

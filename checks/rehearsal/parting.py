@@ -33,6 +33,12 @@ TOGETHER_STOPPED = (
 )
 
 
+SAME_CALLS = (
+    "All ranks must call the same collectives in the same order: look for a condition on the rank, "
+    "an exception that one rank catches, loops of unequal length, or a batch that one rank leaves "
+    "out (continue on a loss that is not finite): all_reduce the reason with MAX before the "
+    "backward pass, and decide by that."
+)
 ON_ALL = (
     "Make the call on all ranks, outside of the condition: a save of sharded weights, gather, "
     "barrier and a forward pass of DistributedDataParallel wait for each other. Leave in it what "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from doctor._util.units import shown
+from doctor.facts.guard import GuardError
 from doctor.facts.rehearsal import Rehearsal, StageName
 from doctor.facts.rehearsal_runs import RehearsedRun
 from doctor.judge.check import Verdict, skip, unknown
@@ -12,6 +14,16 @@ from doctor.judge.check import Verdict, skip, unknown
 WITHOUT_GRAPHS = (
     "Run the evaluation under torch.no_grad() or torch.inference_mode(), and add up .item() values."
 )
+
+ERROR = re.compile(
+    r"(?:\[rank\d{1,5}\]: )?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)", re.DOTALL
+)
+
+
+def error_in(text: str) -> GuardError | None:
+    """Class and message; None where it is no error's."""
+    match = ERROR.match(text)
+    return GuardError(error=match[1], message=match[2], moment=0) if match else None
 
 
 def not_tried(rehearsal: Rehearsal, name: StageName) -> Verdict | None:

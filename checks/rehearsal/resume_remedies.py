@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+from doctor.facts.rehearsal_resume import Lost, Resumed
+
+ADAPTER = re.compile(r"(?:^|\.)(?:lora_|modules_to_save\.|ia3_|vera_|prompt_encoder\.)")
+"""In the names of weights of adapters."""
+
 ATTRIBUTE_FIX = (
     "Register them as buffers, self.register_buffer(name, torch.tensor(0.0)), and change them in "
     "place, or save and load them with the step: plain attributes are in no state_dict() "
@@ -33,6 +41,21 @@ ORDER_FIX = (
     "Create the parameters and the groups in one order in each start: load_state_dict() gives each "
     "state to the parameter in its place. A set of names has another order in each process: "
     "sorted(names)."
+)
+SCALER_FIX = (
+    "Save scaler.state_dict() beside the optimizer's state, and scaler.load_state_dict() it before "
+    "the first step: a scale that begins anew skips steps until it has adapted."
+)
+ADAPTER_FIX = (
+    "Load the saved adapter in place of making a new one: "
+    "PeftModel.from_pretrained(base, directory, is_trainable=True) where one is there and "
+    "get_peft_model() at the first start alone, before the optimizer is made."
+)
+LEFT_OUT_FIX = (
+    "At a resume load all weights, with strict=True. Where the script leaves keys out of what it "
+    "loads, as of a head for other classes, or makes the module anew after the load, let it do so "
+    "only at the first start from another model. Where the file lacks them, save the state_dict() "
+    "of the whole model, and not of a part of it."
 )
 STRICT_FIX = "Load with strict=True: what is missing is an error then."
 UNSAVED_FIX = (
@@ -70,6 +93,11 @@ NOT_SAVED = (
     "beside the weights (save_only_model=False in transformers, save_weights_only=False in "
     "Lightning), and load them before the first step."
 )
+OWN_PART = (
+    "Let each rank load what it has saved itself, with its rank in the file's name at the load as "
+    "at the save, or save and load with torch.distributed.checkpoint: rank 0 has its own state "
+    "again, and other ranks have not."
+)
 OF_EACH_RANK = (
     "Save the state of samplers and random generators of each rank, in a file of its own or "
     "gathered in a list, and load each rank's own: what one rank saved is loaded by all."
@@ -83,3 +111,25 @@ STREAM = (
     "of a streaming dataset, or skip the batches that are done. Where batches are drawn at random, "
     "save torch.get_rng_state() and the generators' states and set them, or seed with the step."
 )
+
+
+def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:
+    """The remedy for weights and buffers of the trained model; None where nothing shows more."""
+    fresh = [each for each in own if each.kind == "weights" and each.fresh]
+    if all(each.kind == "buffers" and each.fresh for each in own):
+        return UNSAVED_FIX
+    if fresh and all(ADAPTER.search(name) for each in fresh for name in each.names):
+        return ADAPTER_FIX
+    if found.prefix:
+        return (
+            f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "
+            "(model._orig_mod, model.module), and load it with strict=True."
+        )
+    if found.narrow and any(each.kind == "weights" for each in own):
+        return ROUNDED_FIX
+    if any(each.kind == "untied" for each in own):
+        return UNTIED_FIX
+    others = [each for each in own if each.kind != "weights"]
+    if not found.extra_keys and not others and all(each.count < each.of for each in own):
+        return LEFT_OUT_FIX
+    return STRICT_FIX if found.missed_keys else None

@@ -14,13 +14,12 @@ from doctor.checks.rehearsal.resume_remedies import (
     NOT_LOADED,
     NOT_SAVED,
     ORDER_FIX,
+    OWN_PART,
     OWN_RATE_FIX,
     REFERENCE_FIX,
     REPLACED_FIX,
-    ROUNDED_FIX,
-    STRICT_FIX,
-    UNSAVED_FIX,
-    UNTIED_FIX,
+    SCALER_FIX,
+    weights_fix,
 )
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Lost, Resumed
@@ -109,21 +108,11 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
 
 def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
     """Of the trained model itself."""
-    fix = UNTIED_FIX if any(each.kind == "untied" for each in own) else None
     if found.narrow and any(each.kind == "weights" for each in own):
         text += f"; load_state_dict was given {found.narrow}, which rounds them"
-        fix = ROUNDED_FIX
-    if found.prefix:
-        fix = (
-            f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "
-            "(model._orig_mod, model.module), and load it with strict=True."
-        )
     if found.missed_keys:
         text += f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
-        fix = fix or STRICT_FIX
-    if all(each.kind == "buffers" and each.fresh for each in own):
-        fix = UNSAVED_FIX
-    return fail(text, fix=fix)
+    return fail(text, fix=weights_fix(found, own))
 
 
 def _tensors(lost: Lost) -> str:
@@ -185,7 +174,7 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         )
     if not lost:
         return ok(f"optimizer and scaler are as after step {found.saved_step}")
-    fix = None
+    fix = SCALER_FIX if all(each.kind == "scaler" for each in lost) else None
     if any(each.kind == "optimizer" and each.fresh for each in lost):
         fix = NOT_LOADED if found.kept_optimizer else NOT_SAVED
     if any(each.kind == "group" for each in lost):
@@ -194,6 +183,8 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         fix = FROZEN_FIX
     if any(each.kind == "replaced" for each in lost):
         fix = REPLACED_FIX
+    if all(each.rank and not each.fresh for each in lost):
+        fix = OWN_PART
     return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)
 
 
@@ -205,7 +196,10 @@ def held(lost: Lost) -> str:
         case "optimizer":
             change = f": {lost.before}, now {lost.after}" if lost.before else ""
             names = some(lost.names, lost.count, 1)
-            return f"the optimizer's state of {lost.count} parameters differs ({names}){change}"
+            rank = f" on rank {lost.rank}" if lost.rank else ""
+            return (
+                f"the optimizer's state of {lost.count} parameters differs{rank} ({names}){change}"
+            )
         case "group":
             return f"the optimizer's groups differ: {lost.before}; now {lost.after}"
         case "frozen":

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from doctor._util.units import shown
 from doctor.checks.guard.ending import with_causes
-from doctor.checks.rehearsal.parts import not_tried
+from doctor.checks.rehearsal.parts import error_in, not_tried
 from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
 from doctor.checks.rehearsal.resumed_state import held, resumed
-from doctor.checks.rehearsal.running import error_in, place, printed_error, raised
+from doctor.checks.rehearsal.running import place, printed_error, raised
 from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -25,7 +25,7 @@ UNPREPARED_FIX = (
     "and schedulers that are prepared then, and without any nothing but random states."
 )
 UNREAD = (
-    "The setting is parsed, and nothing resumes: pass it on. trainer.train() of transformers "
+    "Pass the setting on: it is given, and nothing resumes. trainer.train() of transformers "
     "resumes with its own argument alone, trainer.train(resume_from_checkpoint=True); in a loop of "
     "your own, look for the newest checkpoint in {output} and load it."
 )
@@ -44,6 +44,8 @@ STEP_FIX = (
     "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
     "Lightning."
 )
+COMMAND = "--resume-command"
+"""The request where the user gave a command of its own."""
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
 end. Our own number."""
@@ -77,6 +79,14 @@ def _goes_on(found: Resumed) -> Verdict:
             f"the state of step {found.saved_step} is restored, but the steps are counted from 0: "
             f"{found.steps} steps were taken, {found.expected_steps} were left",
             fix=STEP_FIX,
+        )
+    if found.passed_over and found.oldest:
+        return fail(
+            f"resumes from {shown(found.taken, 200)}, the oldest checkpoint, although "
+            f"{shown(found.passed_over, 200)} is newer and whole",
+            fix="Take the last of the sorted checkpoints, [-1] and not [0], or max() by the number "
+            "of the step: os.listdir() and glob() have no order, and a sort begins with the "
+            "oldest.",
         )
     if found.passed_over:
         return fail(
@@ -155,7 +165,7 @@ def _from_start(found: Resumed, checkpoints: Sequence[OnDisk]) -> Verdict:
             return fail(text, fix=UNPREPARED_FIX)
         if temporary(found.opened):
             return fail(f"{text}, whose name is that of an unfinished save", fix=FINISH_FIX)
-        if "=" in found.request:
+        if "=" in found.request or (not found.looked and found.request != COMMAND):
             return fail(text, fix=UNREAD)
         return fail(
             text,
@@ -200,7 +210,8 @@ RESUMES = Check(
         "it begins with fresh weights, although it opened a checkpoint in {output}, a flag or a "
         "setting of the program asks for a resume, or --resume-command was given",
         "the steps are counted from 0 again",
-        "it resumes from an older checkpoint, whose name sorts behind the newest one's as a text",
+        "it resumes from an older checkpoint, whose name sorts behind the newest one's as a text, "
+        "or from the oldest of three or more",
         "the continued run ends with an error",
     ),
     fix="Load the newest whole checkpoint before the first step, and the step with it.",

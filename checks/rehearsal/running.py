@@ -9,10 +9,20 @@ from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.guard.resources import UNUSED
+from doctor.checks.rehearsal.failing import (
+    at,
+    dead_thread,
+    ended_by,
+    failed_save,
+    of_save,
+    of_thread,
+    own_remedy,
+)
 from doctor.checks.rehearsal.memory import FITS, exhausted
 from doctor.checks.rehearsal.parting import (
     AS_MANY,
     ON_ALL,
+    SAME_CALLS,
     TOGETHER,
     alone,
     fewer_batches,
@@ -20,25 +30,18 @@ from doctor.checks.rehearsal.parting import (
     parted,
     under,
 )
-from doctor.checks.rehearsal.parts import some
+from doctor.checks.rehearsal.parts import error_in, some
 from doctor.checks.rehearsal.saving import RANK_0
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun, Waiting
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
-ERROR = re.compile(
-    r"(?:\[rank\d{1,5}\]: )?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)"
-)
 STILL, STILL_STEPS = 10.0, 20
 """Seconds, and steps' times, without a step from which on ranks at different collectives hang. Our
 own numbers."""
 SIGKILLED = re.compile(r"SIGKILL|[Ss]ignal:? 9\b|exitcode *:? *-9\b")
 """In what launchers print of a process that was killed."""
-SAME_CALLS = (
-    "All ranks must call the same collectives in the same order: look for a condition on the rank, "
-    "an exception that one rank catches, or loops of unequal length."
-)
 MOST_RANKS = 4
 """That are named."""
 
@@ -93,6 +96,11 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
         return of_parted(rehearsal, f"{ended}: {gone}")
     if (gone := raised(run)) and any(f"{path}'" in gone for path in run.shared):
         return fail(f"{ended}{place(run)}{gone}; more than one rank writes that file", fix=RANK_0)
+    failed = failed_save(rehearsal, run)
+    if failed is not None and ended_by(run, failed):
+        return of_save(failed, f"{ended}{place(run)}, in {failed.what}")
+    if fix := next((own for rank in run.ranks if rank.error and (own := own_remedy(rank))), ""):
+        return fail(f"{ended}{place(run)}{raised(run)}", fix=fix)
     error = observed or printed_error(run)
     detail = _unused(rehearsal, error) if error else _last_line(run)
     return with_causes(f"{ended}{place(run)}{detail}", error)
@@ -136,15 +144,8 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
         return fail(f"no training step, {how}{where}")
     if not run.steps:
         return unknown(f"no training step, {how}: a larger --budget shows whether one comes{where}")
-    if hang := _hang(run):
-        agreed = rehearsal.agreement
-        uneven = agreed is not None and agreed.uneven_end
-        ended = "; the data of one rank had ended before those of another" if uneven else ""
-        return fail(
-            f"{min(rank.steps for rank in run.ranks)} steps, then none for {run.still or 0:.0f} s, "
-            f"{how}: {hang}{ended}",
-            fix=AS_MANY if uneven else ON_ALL if any(map(under, run.waiting)) else SAME_CALLS,
-        )
+    if stalled := _stalled(rehearsal, run, how, where):
+        return stalled
     world = max(rank.world for rank in run.ranks)
     silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
     if silent:
@@ -154,6 +155,26 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
         fix="Give the command fewer steps, such as --max_steps 20, or a larger --budget; if it "
         "waits at the same place each time, that call hangs.",
     )
+
+
+def _stalled(rehearsal: Rehearsal, run: RehearsedRun, how: str, where: str) -> Verdict | None:
+    """Of a run without a step for long: ranks in different collectives, or a thread that ended."""
+    since = f"then none for {run.still or 0:.0f} s, {how}"
+    if hang := _hang(run):
+        agreed = rehearsal.agreement
+        uneven = agreed is not None and agreed.uneven_end
+        ended = "; the data of one rank had ended before those of another" if uneven else ""
+        return fail(
+            f"{min(rank.steps for rank in run.ranks)} steps, {since}: {hang}{ended}",
+            fix=AS_MANY if uneven else ON_ALL if any(map(under, run.waiting)) else SAME_CALLS,
+        )
+    if (dead := dead_thread(run)) and (run.still or 0) >= _long(run):
+        return fail(
+            f"{run.steps} steps, {since}{where}: a thread had ended{at(dead.place)}: "
+            f"{shown(dead.error, 300)}",
+            fix=of_thread(rehearsal, run, dead),
+        )
+    return None
 
 
 def _turning(run: RehearsedRun) -> str:
@@ -169,9 +190,13 @@ def _turning(run: RehearsedRun) -> str:
 
 def _stands_still(run: RehearsedRun) -> bool:
     """Whether no step came for long, and a rank waits in a collective."""
+    return (run.still or 0) >= _long(run) and any(w.inside for w in run.waiting)
+
+
+def _long(run: RehearsedRun) -> float:
+    """Seconds without a step that are long."""
     seconds = [each for rank in run.ranks for each in rank.seconds]
-    longest = max(STILL, STILL_STEPS * median(seconds)) if seconds else STILL
-    return run.still is not None and run.still >= longest and any(w.inside for w in run.waiting)
+    return max(STILL, STILL_STEPS * median(seconds)) if seconds else STILL
 
 
 def evaluating_rank(run: RehearsedRun) -> RehearsedRank | None:
@@ -187,12 +212,6 @@ def printed_error(run: RehearsedRun) -> GuardError | None:
         if error := error_in(line):
             return error
     return None
-
-
-def error_in(text: str) -> GuardError | None:
-    """Class and message; None where it is no error's."""
-    match = ERROR.match(text)
-    return GuardError(error=match[1], message=match[2], moment=0) if match else None
 
 
 def _hang(run: RehearsedRun) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from doctor._util.units import gib, shown
+from doctor.checks.rehearsal.failing import save_failed
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
@@ -56,6 +57,8 @@ def saves(rehearsal: Rehearsal) -> Verdict:
         return unknown("there is no record of the run")
     if run.cut and run.saved and not run.checkpoints:
         return fail(f"a save was begun and {run.seconds:.0f} s later no checkpoint was there")
+    if failed := save_failed(rehearsal, run):
+        return failed
     if reason := not_tried(rehearsal, "saves"):
         return reason
     if run.code and not run.checkpoints:
@@ -67,11 +70,19 @@ def saves(rehearsal: Rehearsal) -> Verdict:
         or _emptied(run)
         or _newest(run)
         or _in_place(run)
-        or _saved(run)
+        or _saved(rehearsal, run)
     )
 
 
-def _saved(run: RehearsedRun) -> Verdict:
+def _saved(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
+    inside = f"{rehearsal.output.rstrip('/')}/" if rehearsal.output else "/"
+    other = next((e.path for e in run.saved if e.path.startswith(inside)), "")
+    if not run.checkpoints and other:
+        return note(
+            f"{shown(other.removeprefix(inside), 200)} was saved in {{output}}, and doctor scan "
+            "does not read it: whether it is whole is not known",
+            fix="Nothing, if the job reads it at a resume: see RHS009.",
+        )
     if not run.checkpoints:
         return note(
             "something was saved, but no checkpoint is in {output}",
@@ -192,7 +203,10 @@ SAVES = Check(
     why="A save that fails after hours loses them: a directory that is missing, an object that "
     "cannot be pickled, ranks that wait for each other, a disk that is full.",
     passes=("the checkpoints in {output} are whole",),
-    notes=("something was saved, and not as a checkpoint in {output}",),
+    notes=(
+        "something was saved, and not as a checkpoint in {output}",
+        "a save raised an error, and the run went on",
+    ),
     warns=(
         "the run has ended, and the newest save still has a temporary name",
         "the only checkpoint is written over in place",
@@ -203,6 +217,7 @@ SAVES = Check(
     fails=(
         "a checkpoint in {output} is damaged or lacks files",
         "one rank alone saves its part of sharded weights",
+        "a save raised an error that ended the run, or no whole checkpoint is there",
     ),
     fix="Write into a temporary name on the same file system and rename it when it is whole; with "
     "several ranks, let each write its own part, or rank 0 alone.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from doctor._util.units import shown
+from doctor.checks.rehearsal.failing import at
+from doctor.checks.rehearsal.parting import LOST_EACH_OTHER
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
 from doctor.facts.rehearsal import Rehearsal
@@ -40,6 +42,24 @@ SAVE_EARLIER = (
     "Save inside the loop, every so many steps or each epoch: a job that saves at its end alone "
     "loses everything that it had trained. If the real job does, rehearse with a shorter interval, "
     "or more steps, so that it is stopped after a save and the resume is tried."
+)
+
+
+MISTAKES = (
+    "NameError", "UnboundLocalError", "TypeError", "AttributeError", "KeyError", "IndexError",
+    "ImportError", "ModuleNotFoundError", "FileNotFoundError",
+)  # fmt: skip
+"""Errors that nobody raises in a handler to leave the training."""
+ARGUMENTS_FIX = (
+    "Python calls a handler with two arguments: def handler(signum, frame), a method "
+    "def handler(self, signum, frame). Then call it once, os.kill(os.getpid(), signal.SIGTERM), "
+    "and look for what it saves."
+)
+NAMES_FIX = (
+    "Fix the error in the handler: it may use what the training has at that moment (attributes of "
+    "an object, or nonlocal and global names), not what a function makes later. Setting a flag in "
+    "it, and saving in the loop, is simpler. Then call it once, "
+    "os.kill(os.getpid(), signal.SIGTERM), and look for what it saves."
 )
 
 
@@ -100,6 +120,12 @@ def _handler_fix(run: RehearsedRun) -> str | None:
             f"write `global {flags[0]}` as its first line (`nonlocal`, if a function around it has "
             "the flag), or set an attribute of an object."
         )
+    if not run.handler and run.handled_by:
+        return (
+            f"Read what {shown(run.handled_by)}() sets (a flag, an event) after each step, not at "
+            "the end of an epoch or in another loop alone, and save and leave all loops there: the "
+            "handler returned, and the training went on."
+        )
     if not run.handler:
         return None
     return JOIN_FIX if JOINS.search(run.handler) else HANDLER_FIX
@@ -133,6 +159,8 @@ def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
 
 def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
     """`planned`: the steps that it takes without the signal."""
+    if failed := _handler_failed(run):
+        return failed
     ended = f"{run.signal} in the middle of step {_at(run)}: ended in {after:.1f} s"
     if run.orphans:
         names = some(run.orphans, len(run.orphans))
@@ -152,6 +180,22 @@ def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
         fix="Nothing, if that is acceptable. Else save in a handler of the signal, and ask the "
         "scheduler for time (sbatch --signal, terminationGracePeriodSeconds).",
     )
+
+
+def _handler_failed(run: RehearsedRun) -> Verdict | None:
+    """The warning where a handler of the signal ends with an error, and nothing was saved."""
+    for rank in run.ranks:
+        kind = rank.error.partition(":")[0]
+        lost = bool(LOST_EACH_OTHER.search(rank.error))
+        if not rank.handler or run.saved_after_signal or not (lost or kind in MISTAKES):
+            continue
+        fix = ARGUMENTS_FIX if kind == "TypeError" else NAMES_FIX
+        return warn(
+            f"{run.signal} in the middle of step {_at(run)}: the handler {shown(rank.handler)}() "
+            f"of rank {rank.rank} fails{at(rank.place)}: {shown(rank.error, 300)}{_lost(run)}",
+            fix=TOGETHER_FIX if lost else fix,
+        )
+    return None
 
 
 def _at(run: RehearsedRun) -> int:
@@ -183,7 +227,10 @@ STOPS = Check(
         "it saved, and ended with exit code 0 before its last step",
         "it saved and left its program, and its process was still there after --grace",
     ),
-    warns=("it took all its further steps as if there had been no signal",),
+    warns=(
+        "it took all its further steps as if there had been no signal",
+        "its handler ends with an error, and nothing was saved",
+    ),
     fails=(
         "it did not end within --grace",
         "processes were left",

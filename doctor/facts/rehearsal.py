@@ -41,6 +41,8 @@ class Attempt(Section, frozen=True, kw_only=True):
     """The file was there."""
     holds_run: bool = False
     """It is, or lies in, a directory with checkpoints."""
+    place: Text = ""
+    """The user's nearest line."""
 
 
 class Agreement(Section, frozen=True, kw_only=True):
@@ -60,12 +62,20 @@ class Agreement(Section, frozen=True, kw_only=True):
     """All of these are outside of the DistributedDataParallel that is there."""
     averaged: int = 0
     """Of these, the weights whose gradients at the first step are equal on all ranks."""
+    unaveraged: int = 0
+    """Of these, the weights whose gradients at the first step differ between the ranks."""
+    rates_step: int = 0
+    """The first step until `differ_from` at which the learning rates of the ranks differ."""
+    rates: tuple[float, ...] = ()
+    """These; (): they do not differ."""
     lacking: tuple[Text, ...] = ()
     """The first weights that have no gradient at the first step of a rank, and could have one."""
     batches: int = 0
     """Ranks whose first batch was seen."""
     distinct: int = 0
     """Different ones among them."""
+    sampled: bool = False
+    """The loader of each rank has a DistributedSampler that shuffles."""
     data_parallel: bool = False
     """DistributedDataParallel, or FSDP over all ranks: each has data of its own."""
     parted: int = 0

@@ -86,10 +86,12 @@ class Resumed(Section, frozen=True, kw_only=True):
     pending: int = 0
     """Backward passes before that save to which no step of an optimizer belonged yet."""
     passed_over: Text = ""
-    """The newest checkpoint on disk, whole, where the resume took one that only sorts behind it as
-    a text."""
+    """The newest checkpoint on disk, whole, where the resume took the first, or one that only
+    sorts behind it as a text."""
     taken: Text = ""
     """That one."""
+    oldest: bool = False
+    """The one that was taken is the first of several, and not the last as a text."""
     best: Text = ""
     """A file of the best result so far that the resume wrote, and the whole run did not."""
     best_anew: Text = ""

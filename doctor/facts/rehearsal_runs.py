@@ -50,6 +50,8 @@ class KeptGraphs(Section, frozen=True, kw_only=True):
     step: int
     """After this one."""
     graphs: int
+    nodes: int = 0
+    """Of all graphs that tensors in memory reach, freed or not; at most 20,000."""
     used: int = 0
     """Bytes in use: on the GPU, or resident on a CPU."""
 
@@ -75,7 +77,15 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     error: Text = ""
     """Class and message of the exception that ended it."""
     place: Text = ""
-    """The user's nearest line of its traceback."""
+    """The user's nearest line of its traceback; of an error in a loader's worker, there."""
+    handler: Text = ""
+    """The handler of a signal that this exception came from; "": it came from none."""
+    in_model: bool = False
+    """It came from a module of torch that was called."""
+    dtypes: Text = ""
+    """The dtype of a weight after its last step and at that exception, where they differ."""
+    grad_off: bool = False
+    """At that exception gradients were off, and no context had switched them off."""
     evaluating: int | None = None
     """The step of an evaluation that had begun and did not end."""
     generating: bool = False
@@ -107,6 +117,27 @@ class SavedFile(Section, frozen=True, kw_only=True):
     what: Text
     path: Text = ""
     seconds: float = 0.0
+
+
+class FailedCall(Section, frozen=True, kw_only=True):
+    """An error that a save raised, or that ended a thread, also where nobody read it."""
+
+    rank: int
+    step: int
+    """After this one."""
+    what: Text
+    """The function that saves; "thread"."""
+    path: Text = ""
+    error: Text
+    """Class and message."""
+    place: Text = ""
+    """The user's nearest line."""
+    thread: bool = False
+    """In another thread than the main one."""
+    entry: Text = ""
+    """The keys of that which cannot be pickled, and its class."""
+    repeated: bool = False
+    """Something was saved under this path later."""
 
 
 class OnDisk(Section, frozen=True, kw_only=True):
@@ -194,6 +225,7 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     saved: tuple[SavedFile, ...] = ()
     written: int = 0
     """Bytes in {output} at the end."""
+    failures: tuple[FailedCall, ...] = ()
     saved_after_signal: bool = False
     """Files in {output} were written after the signal."""
     checkpoints: tuple[OnDisk, ...] = ()
@@ -221,6 +253,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     handler: Text = ""
     """The function that handles the signal, and where it was when it was killed; "": it was in
     none."""
+    handled_by: Text = ""
+    """The function of Python that handles the signal; "": none does."""
     lost_flags: tuple[Text, ...] = ()
     """The function that handles the signal, and the flags that it sets as variables of its own,
     without `global`."""

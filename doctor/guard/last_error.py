@@ -10,6 +10,8 @@ from .secrets import hide_secrets
 
 LONGEST = 2000
 """Characters of a message that are kept."""
+ORIGINAL = "Original Traceback (most recent call last):"
+"""What torch puts before the traceback of another process."""
 
 
 def uncaught() -> Optional[BaseException]:
@@ -23,12 +25,21 @@ def last_error() -> Dict[str, Any]:
     error = uncaught()
     if error is None:
         return {}
-    try:
-        message = str(error)
-    except Exception:  # of the user's class
-        message = ""
     return {
         "error": type(error).__name__[:LONGEST],
-        "message": hide_secrets(message)[:LONGEST],
+        "message": text_of(error)[:LONGEST],
         "moment": int(time.time() * 1000),
     }
+
+
+def text_of(error: BaseException) -> str:
+    """Its message without secrets; of an error that a worker of a DataLoader raised, without the
+    traceback between its first line and its last one."""
+    try:
+        message = hide_secrets(str(error))
+    except Exception:  # of the user's class
+        return ""
+    head, _, trace = message.partition(ORIGINAL)
+    lines = [line for line in trace.splitlines() if line.strip()]
+    begins = [n for n, line in enumerate(lines) if not line.startswith(" ")]
+    return "\n".join([head.rstrip(), *lines[begins[-1] :]]) if begins else message

@@ -5,9 +5,10 @@ The first error of the guard in a hook switches it off with one line; the traini
 
 from __future__ import annotations
 
+import functools
 import signal
 from types import ModuleType
-from typing import Callable
+from typing import Callable, Set
 
 from .foreign import Foreign
 from .writer import say
@@ -15,13 +16,33 @@ from .writer import say
 
 def raise_of_a_signal(error: BaseException) -> None:
     """Raise it again if a signal handler of the program raised it: it only arrived in the guard."""
-    handlers = map(signal.getsignal, signal.valid_signals())
-    codes = {id(code) for code in map(_code, handlers) if code is not None}
+    if handler_of(error) is not None:
+        raise error
+
+
+def handler_of(error: BaseException) -> Foreign:
+    """The function that handles a signal in which an error was raised, or whose call failed, as
+    of one that takes no arguments; None for none."""
+    found = (unwrapped(signal.getsignal(number)) for number in signal.valid_signals())
+    handlers = [each for each in found if _code(each) is not None]
+    called: Set[int] = set()
     trace = error.__traceback__
-    while codes and trace is not None:
-        if id(trace.tb_frame.f_code) in codes:
-            raise error
+    while handlers and trace is not None:
+        called.add(id(trace.tb_frame.f_code))
         trace = trace.tb_next
+    for handler in handlers:
+        name = getattr(handler, "__qualname__", "")
+        misfit = isinstance(error, TypeError) and name and str(error).startswith(f"{name}() ")
+        if misfit or id(_code(handler)) in called:
+            return handler
+    return None
+
+
+def unwrapped(handler: Foreign) -> Foreign:
+    """The function of a functools.partial; what is none as it is."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return handler
 
 
 def _code(handler: Foreign) -> Foreign:

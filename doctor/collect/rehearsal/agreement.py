@@ -44,6 +44,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
     ends = [len(each.of(Epoch)) for each in processes]
     shots = [each for by_step in taken for each in by_step.values()]
     parted, whole = _counts([snapshots[common[0]] for snapshots in taken]) if common else (0, 0)
+    rates_step, rates = _rates(processes, differ_from)
     return Agreement(
         ranks=len(processes),
         replicated=any(each.replicated for each in shots),
@@ -54,11 +55,15 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         count=len(names),
         unwrapped=bool(names) and all({*names} <= {*each.unwrapped} for each in then),
         averaged=len(_averaged(processes, names)),
+        unaveraged=len(_unaveraged(processes, names)),
+        rates_step=rates_step,
+        rates=rates,
         lacking=_lacking(processes),
         parted=parted,
         whole=whole,
         batches=len(batches),
         distinct=len({repr(batch) for batch in batches}),
+        sampled=bool(processes) and all(map(_sampled, processes)),
         epoch=tuple(told) if len(told) == len(processes) else (),
         repeated=min(map(_repeated, processes), default=0),
         joined=any(each.of(Joined) for each in processes),
@@ -73,11 +78,16 @@ def _lacking(processes: Sequence[Observed]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))[:NAMED]
 
 
+def _sampled(observed: Observed) -> bool:
+    """Whether its first loader shuffles by a DistributedSampler."""
+    return any(each.shuffles == "DistributedSampler" for each in observed.of(Loader)[:1])
+
+
 def _repeated(observed: Observed) -> int:
     """Samples at the start of its second epoch that are those of the first in the same order, where
     a DistributedSampler shuffles; 0 for another order, and for none that is known."""
-    loaders, ends = observed.of(Loader), observed.of(Epoch)
-    if not ends or not loaders or loaders[0].shuffles != "DistributedSampler":
+    ends = observed.of(Epoch)
+    if not ends or not _sampled(observed):
         return 0
     taken: list[Taken] = observed.of(Taken)
     first = [sample for each in taken if each.s <= ends[0].s for sample in each.samples]
@@ -118,15 +128,39 @@ def _different(snapshots: Sequence[Snapshot]) -> list[str]:
 
 def _averaged(processes: Sequence[Observed], names: Sequence[str]) -> list[str]:
     """Of these weights, those whose gradients are the same on all ranks, and not zero."""
-    of_ranks = [each.of(Gradients)[0].tensors for each in processes if each.of(Gradients)]
-    if len(of_ranks) < len(processes) or not of_ranks:
-        return []
-    first, *others = of_ranks
+    first, *others = _gradients(processes) or [{}]
     return [
         name
         for name in names
         if name in first and first[name][2] and all(o.get(name) == first[name] for o in others)
     ]
+
+
+def _unaveraged(processes: Sequence[Observed], names: Sequence[str]) -> list[str]:
+    """Of these weights, those that all ranks have a gradient of, and not the same."""
+    first, *others = _gradients(processes) or [{}]
+    return [
+        name
+        for name in names
+        if name in first and all(name in o for o in others)
+        and any(o[name] != first[name] for o in others)
+    ]  # fmt: skip
+
+
+def _gradients(processes: Sequence[Observed]) -> list[dict[str, Tensor]]:
+    """Those of the first step of each rank; [] where one recorded none."""
+    found = [each.of(Gradients)[0].tensors for each in processes if each.of(Gradients)]
+    return found if len(found) == len(processes) else []
+
+
+def _rates(processes: Sequence[Observed], last: int | None) -> tuple[int, tuple[float, ...]]:
+    """The first step until `last` at which the learning rates of the ranks differ, and these."""
+    of_ranks = [{step.s: step.rates[0] for step in e.steps if step.rates} for e in processes]
+    for step in range(1, (last or 0) + 1):
+        rates = tuple(rates[step] for rates in of_ranks if step in rates)
+        if len(rates) == len(processes) and len(set(rates)) > 1:
+            return step, rates
+    return 0, ()
 
 
 def _counts(snapshots: Sequence[Snapshot]) -> tuple[int, int]:

@@ -15,6 +15,8 @@ STATISTIC = re.compile(
     r"|centroids?|prototypes?|codebook|usage|curriculum|difficulty|log_?alpha|cov|covariance"
     r"|quantiles?|min_?val|max_?val)(?![a-z])|normali[sz]er|running_?(?:mean|stat)|rewardscal"
     r"|(?<![a-z])(?:patience_\w+|num_bad\w*|bad_epochs|no_improve\w*|wait_count)(?![a-z])"
+    r"|^\w*(?:ema|averag\w*|polyak)\.(?:num_?updates|n_?updates|updates|n_averaged"
+    r"|optimization_step)$"
     r"|^len\(.*(?:replay|buffer|memory|queue|bank|pool)",
     re.IGNORECASE,
 )

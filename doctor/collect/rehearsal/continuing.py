@@ -26,6 +26,8 @@ MOST_HASHED = 10
 """Saves at which all ranks record their state."""
 AFTER = 4
 """Steps that a resume has at least, if there is a choice. Our own number."""
+LEAST_SERIES = 3
+"""Checkpoints of which one is called the oldest: the second of two may have been under way."""
 BEST = re.compile(r"(^|[/._-])best([/._-]|$)", re.IGNORECASE)
 
 
@@ -72,6 +74,9 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
     if found is None or found.from_start:
         return found
     taken, newest = sorted_as_text(interrupted.checkpoints, found)
+    oldest = not taken
+    if oldest:
+        taken, newest = oldest_taken(interrupted.checkpoints, found)
     if not was_listed(read, output, taken):
         taken, newest = "", ""
     best, best_at = best_again(first, stopped, continued, found.saved_step)
@@ -82,6 +87,7 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
         order=sample_order.compare(first, stopped, continued, found.saved_step),
         taken=taken,
         passed_over=newest,
+        oldest=oldest and bool(newest),
         best=best,
         best_at=best_at,
         kept_optimizer=any(each.optimizer for each in interrupted.checkpoints),
@@ -93,17 +99,35 @@ def sorted_as_text(checkpoints: Sequence[OnDisk], found: Resumed) -> tuple[str, 
     were sorted as texts, in which 10 comes before 9; ("", "") otherwise."""
     if found.saved_step >= found.newest_step:
         return "", ""
-    series: dict[str, list[str]] = {}
-    for each in checkpoints:
-        if each.weights and not each.torn and not each.unread:
-            series.setdefault(re.sub(r"\d+", "#", each.path), []).append(each.path)
-    for paths in series.values():
+    for paths in _series(checkpoints):
         last, newest = max(paths), max(paths, key=_numbers)
         opened = found.opened == last or found.opened.startswith(last + "/")
         same_steps = _numbers(last)[-1:] == [found.saved_step]
         if last != newest and (opened if found.opened else same_steps):
             return last, newest
     return "", ""
+
+
+def oldest_taken(checkpoints: Sequence[OnDisk], found: Resumed) -> tuple[str, str]:
+    """The first of several numbered checkpoints, which was opened, and the newest; ("", "") for
+    another one, and where a name has a result by which one is chosen."""
+    if found.saved_step >= found.newest_step:
+        return "", ""
+    for paths in _series(checkpoints):
+        first, newest = min(paths, key=_numbers), max(paths, key=_numbers)
+        opened = found.opened == first or found.opened.startswith(first + "/")
+        if len(paths) >= LEAST_SERIES and opened and not events.NOT_THE_NEXT.search(first):
+            return first, newest
+    return "", ""
+
+
+def _series(checkpoints: Sequence[OnDisk]) -> list[list[str]]:
+    """The whole ones whose names differ in their numbers alone."""
+    found: dict[str, list[str]] = {}
+    for each in checkpoints:
+        if each.weights and not each.torn and not each.unread:
+            found.setdefault(re.sub(r"\d+", "#", each.path), []).append(each.path)
+    return list(found.values())
 
 
 def was_listed(read: Sequence[tuple[str, str]], output: Path, taken: str) -> bool:

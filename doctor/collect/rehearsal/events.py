@@ -34,6 +34,7 @@ class _Event(msgspec.Struct):
     exists: bool = False
     moment: int = 0
     pid: int = 0
+    place: str = ""
 
 
 _decode_event = msgspec.json.Decoder(_Event).decode
@@ -51,7 +52,8 @@ def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
     """What the processes of a run tried to do outside; the same once."""
     found = [
         Attempt(run=run, kind=event.kind, what=event.what[:100],
-                path=hide_secrets(event.path)[:LONGEST], exists=event.exists)
+                path=hide_secrets(event.path)[:LONGEST], exists=event.exists,
+                place=hide_secrets(event.place)[:LONGEST])
         for event in _events(directory)
         if event.kind == "write" or event.kind == "upload" or event.kind == "connect"
     ]  # fmt: skip

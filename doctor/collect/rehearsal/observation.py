@@ -17,6 +17,7 @@ from doctor.collect.rehearsal import records
 from doctor.facts.rehearsal_runs import (
     CountedStep,
     Evaluated,
+    FailedCall,
     KeptGraphs,
     RehearsedRank,
     SavedFile,
@@ -26,6 +27,7 @@ FILE = re.compile(r"observed(\d{1,7})-(\d{1,10})\.jsonl")
 MOST_BYTES = 512 * 2**20
 MOST_STEPS = 2000
 MOST_SAVED = 200
+MOST_FAILED = 5
 MOST_LOOKS = 100
 LONGEST, MOST_FLAGS = 1000, 3
 
@@ -71,6 +73,10 @@ class Observed:
             ended=end is not None,
             error=hide_secrets(error)[:LONGEST],
             place=hide_secrets(end.place)[:LONGEST] if end and end.error else "",
+            handler=end.handler[:100] if end and end.error else "",
+            in_model=end is not None and end.in_model,
+            dtypes=end.dtypes[:100] if end else "",
+            grad_off=end is not None and end.grad_off,
             evaluating=unfinished.s if unfinished else None,
             generating=unfinished is not None and unfinished.generates,
             evaluations=tuple(
@@ -83,7 +89,7 @@ class Observed:
             total=last.total, gpu=last.gpu[:100],
             hashing=sum(each.seconds for each in self.snapshots),
             kept=tuple(
-                KeptGraphs(step=each.s, graphs=each.graphs, used=each.used)
+                KeptGraphs(step=each.s, graphs=each.graphs, used=each.used, nodes=each.nodes)
                 for each in self.of(records.Kept)[:MOST_LOOKS]
             ),
             counted=self._counted(),
@@ -122,6 +128,26 @@ class Observed:
         return tuple(
             SavedFile(step=each.s, what=each.what[:100], path=each.path[:LONGEST], seconds=each.t)
             for each in self.of(records.Saved)[:MOST_SAVED]
+        )
+
+    def failures(self) -> tuple[FailedCall, ...]:
+        """Errors of saves, and those that ended threads."""
+        saves, found = self.of(records.Saved), self.of(records.Failed)[:MOST_FAILED]
+        return tuple(
+            FailedCall(
+                rank=self.process.rank,
+                step=each.s,
+                what=each.what[:100],
+                path=each.path[:LONGEST],
+                error=hide_secrets(f"{each.error}: {each.message}")[:LONGEST],
+                place=hide_secrets(each.place)[:LONGEST],
+                thread=each.thread,
+                entry=hide_secrets(each.entry)[:LONGEST],
+                repeated=any(
+                    save.path == each.path and save.moment > each.moment for save in saves
+                ),
+            )
+            for each in found
         )
 
     def handler(self, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from doctor._util.secrets import hide_in_arguments
 from doctor.collect.rehearsal import events, hanging, observation, on_disk, runs
-from doctor.collect.rehearsal.observation import LONGEST, Observed
+from doctor.collect.rehearsal.observation import LONGEST, MOST_FAILED, Observed
 from doctor.collect.rehearsal.records import Saved
 from doctor.facts.rehearsal_runs import RehearsedRun, RunName
 
@@ -49,6 +49,7 @@ def read(
         orphans=tuple(ended.orphans),
         ranks=tuple(each.rank() for each in processes),
         memory=ended.memory,
+        failures=tuple(failed for each in processes for failed in each.failures())[:MOST_FAILED],
         saved=next((each.saved() for each in processes if each.saved()), ()),
         written=on_disk.written(output),
         saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
@@ -61,6 +62,7 @@ def read(
         newest_removed=events.read_newest_removed(directory, processes, output),
         tail=hanging.last_lines(directory / runs.LOG) if failed else (),
         refusals=hanging.refusals(directory / runs.LOG),
+        handled_by=next((h for each in processes if (h := each.handler(signal))), "")[:100],
         lost_flags=next((f for each in processes if (f := each.lost_flags(signal))), ()),
         **_where_it_stood(directory, processes, ended, signal),
     )

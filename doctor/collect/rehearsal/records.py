@@ -35,11 +35,13 @@ class Memory(msgspec.Struct, tag="memory", tag_field="kind"):
 
 
 class Kept(msgspec.Struct, tag="kept", tag_field="kind"):
-    """Tensors with a graph that no backward pass has freed, and bytes in use, after step `s`."""
+    """Tensors with a graph that no backward pass has freed, nodes of all graphs, and bytes in use,
+    after step `s`."""
 
     s: int
     graphs: int
     used: int
+    nodes: int = 0
 
 
 class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
@@ -102,6 +104,29 @@ class End(msgspec.Struct, tag="end", tag_field="kind"):
     """The user's nearest line, of an error."""
     exchanging: bool = False
     """It came while gradients or weights of a step were exchanged."""
+    handler: str = ""
+    """The handler of a signal that it came from."""
+    in_model: bool = False
+    """It came from a module that was called."""
+    dtypes: str = ""
+    """Of a weight after the last step and at the error, where they differ."""
+    grad_off: bool = False
+    """Gradients were switched off for the whole program."""
+
+
+class Failed(msgspec.Struct, tag="failed", tag_field="kind"):
+    """An error that a save raised, or that ended a thread."""
+
+    s: int
+    what: str
+    path: str
+    error: str
+    message: str
+    place: str
+    thread: bool = False
+    entry: str = ""
+    """Of what was saved: the keys of that which cannot be pickled, and its class."""
+    moment: float = 0.0
 
 
 class Broken(msgspec.Struct, tag="broken", tag_field="kind"):
@@ -222,6 +247,6 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     Process | Step | Memory | Saved | Load | Evaluating | Evaluated | End | Broken
     | Paused | Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients | Asks | Counted | Kept | Left
+    | Gradients | Asks | Counted | Kept | Left | Failed
 )  # fmt: skip
 decode = msgspec.json.Decoder(_Record).decode

@@ -184,6 +184,8 @@ def _same_batches(first: Sequence[Observed], continued: Sequence[Observed]) -> i
     before, after = (
         [repr(batch) for each in ranks if (batch := each.batch())] for ranks in (first, continued)
     )
+    if any(map(_passed_before, continued)):
+        return 0
     differed = len(before) == len(set(before)) == len(after) > 1
     return len(after) if differed and len(set(after)) < len(after) else 0
 
@@ -192,7 +194,7 @@ def _first_batch_again(
     first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
 ) -> bool:
     """Whether the resume begins with the first batch of all, where another one was to come."""
-    if not first or not continued:
+    if not first or not continued or _passed_before(continued[0]):
         return False
     begun, due = first[0].batch(), first[0].batch(saved.s)
     return bool(begun) and bool(due) and continued[0].batch() == begun != due
@@ -231,8 +233,15 @@ def _bare(groups: Sequence[Group]) -> list[Group]:
 
 
 def _start(observed: Observed) -> Snapshot | None:
-    """Before its first step; "late" is after the forward pass, which changes buffers."""
-    return next((each for each in observed.snapshots if each.when in ("start", "late")), None)
+    """Before its first step; "late" is after the forward pass, which changes buffers, and comes
+    last where a state was loaded after the first pass."""
+    starts = [each for each in observed.snapshots if each.when in ("start", "late")]
+    return starts[-1] if starts else None
+
+
+def _passed_before(observed: Observed) -> bool:
+    """Whether its first batch came before its state was loaded, as one that shapes the model."""
+    return {"start", "late"} <= {each.when for each in observed.snapshots}
 
 
 def _nearest(saves: Sequence[Snapshot], now: Snapshot) -> Snapshot:

@@ -13,6 +13,7 @@ import time
 from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..foreign import Foreign
+from .places import calling_line
 from .settings import Settings
 
 FILE = "events.jsonl"
@@ -158,7 +159,7 @@ class Audit:
             return
         if event == "os.mkdir" and os.path.isdir(real):
             return
-        self.events.report("write", event, path, exists=os.path.lexists(real))
+        self.events.report("write", event, path, exists=os.path.lexists(real), place=calling_line())
 
     def overwrites(self, event: str, path: str) -> None:
         """A file of {output} is about to be written: over one that has contents?"""

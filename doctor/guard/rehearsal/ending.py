@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from types import ModuleType
 from typing import Any, Dict
 
-LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/doctor/guard/")
-"""In the paths of files that are not the user's."""
-EXCHANGES = ("autograd/__init__.py", "nn/parallel/", "distributed/fsdp/", "distributed/_")
-"""Files of torch that exchange gradients or weights in a training step, below its directory."""
-LONGEST = 300
+from ..foreign import Foreign
+from ..last_error import ORIGINAL
+from ..switch import handler_of
+from .places import LONGEST, calls_module, is_own, user_line
+
+FRAME = re.compile(r'File "(.{1,1000})", line (\d{1,9}), in (.{1,200})')
+"""In the traceback of another process, which the message of an error has."""
 
 
 def where_it_ended(torch: ModuleType) -> Dict[str, Any]:
-    """The user's nearest line, and whether the ranks exchanged gradients or weights of a step in
-    it; {} where no exception ends the program."""
-    trace = getattr(getattr(sys, "last_value", None), "__traceback__", None)
+    """The user's nearest line, the handler of a signal that the error came from, whether a module
+    was called, and whether the ranks exchanged gradients or weights of a step; {} where no
+    exception ends the program."""
+    error = getattr(sys, "last_value", None)
     inside = os.path.join(os.path.dirname(torch.__file__ or ""), "")
-    place, exchanging = "", False
-    while trace is not None:
-        path = trace.tb_frame.f_code.co_filename
-        if not any(library in path for library in LIBRARIES):
-            place = "%s:%d" % (path[-LONGEST:], trace.tb_lineno)
-            exchanging = False
-        elif path.startswith(inside):
-            exchanging = exchanging or path[len(inside) :].startswith(EXCHANGES)
-        trace = trace.tb_next
-    return {"place": place, "exchanging": exchanging} if place else {}
+    place, exchanging = user_line(getattr(error, "__traceback__", None), inside)
+    of_worker = _of_worker(error)
+    if not place and not of_worker:
+        return {}
+    return {
+        "place": of_worker or place,
+        "exchanging": exchanging,
+        "handler": getattr(error and handler_of(error), "__name__", ""),
+        "in_model": calls_module(getattr(error, "__traceback__", None), inside),
+    }
+
+
+def _of_worker(error: Foreign) -> str:
+    """The user's nearest line in the worker of a loader that raised an error, and its function."""
+    try:
+        trace = str(error).partition(ORIGINAL)[2]
+    except Exception:  # of the user's class
+        return ""
+    found = [m for m in FRAME.finditer(trace) if is_own(m[1])]
+    return f"{found[-1][1][-LONGEST:]}:{found[-1][2]} in {found[-1][3]}" if found else ""

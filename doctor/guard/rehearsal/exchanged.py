@@ -36,6 +36,13 @@ class Exchanged:
         self.after = [self._values(each).clone() for each in self.weights]
         self.saved_others = False
 
+    def dtypes(self) -> str:
+        """The dtype of a weight after the last step and now, where they differ; "" otherwise."""
+        for weight, after in zip(self.weights, self.after):
+            if weight.dtype != after.dtype:
+                return f"{after.dtype}, now {weight.dtype}".replace("torch.", "")
+        return ""
+
     def saving(self) -> bool:
         """Whether the weights are others than after the step."""
         others = not self._as_after()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from types import ModuleType
-from typing import Dict, List
+from typing import Dict, List, Set
 
 from ..foreign import Foreign
 from ..loss_graphs import nearest
@@ -13,6 +13,7 @@ LOOKS = (*range(5, 41, 5), *range(50, 501, 50))
 """Steps after which they are counted."""
 SAVED = "_saved_"
 """Before the names of what a node keeps for the backward pass; custom ones have saved_tensors."""
+MOST_NODES = 20_000
 MOST = 10_000
 """Tensors whose graphs are looked at, once each."""
 
@@ -26,6 +27,21 @@ def kept(torch: ModuleType) -> int:
             node = each.grad_fn
             count += node is not None and _holds(torch, node, names)
     return count
+
+
+def nodes(torch: ModuleType) -> int:
+    """How many nodes of graphs the tensors in memory reach: they stay after a backward pass that
+    frees the activations, as of a running average of losses."""
+    seen: Set[Foreign] = set()
+    for each in gc.get_objects():
+        if type(each) is torch.Tensor and each.grad_fn is not None:
+            open_ = [each.grad_fn]
+            while open_ and len(seen) < MOST_NODES:
+                node = open_.pop()
+                if node not in seen:
+                    seen.add(node)
+                    open_ += [parent for parent, _ in node.next_functions if parent is not None]
+    return len(seen)
 
 
 def _holds(torch: ModuleType, root: Foreign, names: Dict[type, List[str]]) -> bool:

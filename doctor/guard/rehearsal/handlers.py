@@ -9,6 +9,7 @@ from types import CodeType
 from typing import Dict, List, Set
 
 from ..foreign import Foreign
+from ..switch import unwrapped
 
 NAMES = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP")
 DEPTH = 60
@@ -40,7 +41,7 @@ def lost_flags() -> Dict[str, List[str]]:
 
 
 def _functions() -> Dict[str, Foreign]:
-    found = {name: signal.getsignal(getattr(signal, name)) for name in NAMES}
+    found = {name: unwrapped(signal.getsignal(getattr(signal, name))) for name in NAMES}
     return {n: each for n, each in found.items() if isinstance(_code(each), CodeType)}
 
 

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from types import ModuleType
-from typing import Callable, Dict, List, Set
+from typing import Callable, Dict, List, Optional, Set, Tuple
 
 from ..counts import rank_and_world
 from ..dynamo import without_frames
@@ -30,13 +30,14 @@ from .collectives import Collectives
 from .ending import where_it_ended
 from .evaluations import Evaluations
 from .exchanged import Exchanged
-from .graphs import LOOKS, kept
+from .failures import Threads
+from .graphs import LOOKS, kept, nodes
 from .handlers import handlers, lost_flags
 from .loaders import Loaders
 from .records import Records
 from .saves import Saves
 from .settings import Settings
-from .state import frozen_weights, gradients, snapshot
+from .state import frozen_weights, gradients, in_memory, snapshot
 
 COMPARED = (1, 4)
 """Steps after which the ranks' weights are compared."""
@@ -72,6 +73,7 @@ class Observer:
         """Backward passes until the last step began."""
         self.passes = 0
         """Backward passes until the last step of any optimizer."""
+        self.loads, self.at_start = 0, (0, 0)
         self.own_seconds = 0.0
         """Spent in hashing and waiting since the last step."""
         self.last_step = 0.0
@@ -79,6 +81,8 @@ class Observer:
         self.thread = 0
         """That takes the steps."""
         self.alive = True
+        self.of_handler: Optional[Exception] = None
+        """The error that came while it waited for the signal."""
         self.called = False
         """A module was called to train."""
         self.batches = Batches(torch, self)
@@ -100,6 +104,8 @@ class Observer:
             action(*arguments)
         except Exception as error:
             raise_of_a_signal(error)
+            if error is self.of_handler:
+                raise
             self.alive = False
             self.records.write("broken", text=repr(error)[:500])
             say(f"the rehearsal no longer observes this process: {error!r}")
@@ -111,6 +117,9 @@ class Observer:
             self.safely(self.evaluations.end if error is None else self.evaluations.died, error)
             self.write_memory()
             end = {**last_error(), **where_it_ended(self.torch)}
+            if error is not None:
+                end["dtypes"] = self.exchanged.dtypes()
+                end["grad_off"] = not self.torch.is_grad_enabled()
             self.records.write("end", s=self.step, **end)
             self.records.close()
 
@@ -125,6 +134,8 @@ class Observer:
             return
         self.begin()
         self.evaluations.end(optimizer=optimizer)
+        if "start" in self.hashed and not self.step and self.restorable() != self.at_start:
+            self.hashed.discard("start")
         self.hash_state("late", once=True)
         self.thread = threading.get_ident()
         self.exchanged.goes_on(self.step)
@@ -197,12 +208,22 @@ class Observer:
         self.records.write(
             "paused", s=step, handlers=handlers(), lost_flags=lost_flags(), frozen=frozen
         )
-        while not os.path.exists(self.settings.go) and time.monotonic() - began < WAIT_SECONDS:
-            time.sleep(0.02)
-        time.sleep(AFTER_SIGNAL_SECONDS)
+        try:
+            while not os.path.exists(self.settings.go) and time.monotonic() - began < WAIT_SECONDS:
+                time.sleep(0.02)
+            time.sleep(AFTER_SIGNAL_SECONDS)
+        except Exception as error:  # the observer raises none here
+            self.of_handler = error
+            raise
         self.own_seconds += time.monotonic() - began
 
     # State
+
+    def restorable(self) -> Tuple[int, int]:
+        """States that modules have loaded, and parameters with a state of an optimizer: they are
+        more at the first step where a pass came before the checkpoint was loaded."""
+        optimizers = in_memory(self.torch)["optimizer"]
+        return self.loads, sum(len(vars(each).get("state", ())) for each in optimizers)
 
     def hash_state(self, when: str, once: bool = False, **how: Foreign) -> None:
         """Record a snapshot, with `how` it was taken; one for each step and occasion."""
@@ -212,6 +233,8 @@ class Observer:
         if len(self.hashed) >= MOST_HASHED:
             return
         self.hashed.add(key)
+        if when == "start":
+            self.at_start = self.restorable()
         began = time.monotonic()
         held = snapshot(self.torch)
         seconds = time.monotonic() - began
@@ -221,8 +244,8 @@ class Observer:
     def count_graphs(self) -> None:
         """Record the tensors whose graphs are still in memory, and the bytes in use."""
         began = time.monotonic()
-        graphs = kept(self.torch)
-        self.records.write("kept", s=self.step, graphs=graphs, used=self.evaluations.in_use())
+        found = {"graphs": kept(self.torch), "nodes": nodes(self.torch)}
+        self.records.write("kept", s=self.step, used=self.evaluations.in_use(), **found)
         self.own_seconds += time.monotonic() - began
 
     def write_memory(self) -> None:
@@ -256,6 +279,7 @@ def install(torch: ModuleType, settings: Settings) -> None:
     observer.loaders.install(patches)
     Collectives(torch, settings.records).install()
     observer.batches.watch()
+    Threads(observer).install()
     atexit.register(observer.close)
     if hasattr(signal, "SIGRTMIN"):
         import faulthandler

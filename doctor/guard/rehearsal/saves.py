@@ -12,6 +12,7 @@ from typing import Callable, List
 from ..foreign import Foreign
 from ..patches import Patches
 from .audit import installed
+from .failures import of_save
 from .imports import after_import
 from .shards import parts_in, shares_weights
 
@@ -84,6 +85,9 @@ class Saves:
                 if name == "torch.save" and args and observer.world > 1:
                     observer.safely(self.look_for_parts, args[0])
                 result = original(*args, **kwargs)
+            except Exception as error:
+                observer.safely(self.save_failed, name, path, args, error)
+                raise
             finally:
                 self.depth -= 1
             seconds = time.monotonic() - began - (observer.own_seconds - own)
@@ -139,13 +143,19 @@ class Saves:
     def save_ends(self, name: str, path: Foreign, seconds: float) -> None:
         """A save returned."""
         if self.observer.step:
-            text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
-            text = os.path.abspath(text) if isinstance(text, str) and text else ""
             step, parts, self.parts = self.observer.step, self.parts[:3], []
             self.observer.records.write(
-                "saved", s=step, what=name, path=text[:2000], t=seconds, parts=parts
+                "saved", s=step, what=name, path=_text(path), t=seconds, parts=parts
             )
             self.observer.batches.saved()
+
+    def save_failed(self, name: str, path: Foreign, args: Foreign, error: BaseException) -> None:
+        """A save raised an error, which nobody may see where a thread or a future keeps it."""
+        self.observer.begin()
+        found = of_save(self.observer.torch, error, args[0] if args else None)
+        self.observer.records.write(
+            "failed", s=self.observer.step, what=name, path=_text(path), **found
+        )
 
     def load_state(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
         """nn.Module.load_state_dict: what was missing or unexpected, and nobody was told."""
@@ -174,6 +184,7 @@ class Saves:
 
     def loaded(self, args: Foreign, result: Foreign) -> None:
         """A module took a state."""
+        self.observer.loads += 1
         missing = [str(key) for key in getattr(result, "missing_keys", ())]
         unexpected = [str(key) for key in getattr(result, "unexpected_keys", ())]
         state: Foreign = args[1] if len(args) > 1 and hasattr(args[1], "items") else {}
@@ -183,6 +194,12 @@ class Saves:
             missing=missing[:5], unexpected=unexpected[:5], missed=len(missing),
             extra=len(unexpected), narrow=_narrow(self.observer.torch, state, args[0]),
         )  # fmt: skip
+
+
+def _text(path: Foreign) -> str:
+    """A path as text; "" for what is none."""
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
+    return os.path.abspath(text)[:2000] if isinstance(text, str) and text else ""
 
 
 def _narrow(torch: Foreign, state: Foreign, module: Foreign) -> str:

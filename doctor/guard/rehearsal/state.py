@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from types import ModuleType
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from ..foreign import Foreign
 from .attributes import attributes, is_own, variables
@@ -47,7 +47,8 @@ def snapshot(torch: ModuleType) -> Snapshot:
         for name, tensor in shadows(torch, found["holder"], optimizers):
             weights[name] = hashes.add(tensor)
         hashes.read()
-        own = [*found["own"], *(m for m in found["module"] if is_own(type(m)))]
+        others = (*found["module"], *found["holder"])
+        own = [*found["own"], *(each for each in others if is_own(type(each)))]
         held = {**variables(torch), **attributes(torch, own)}
     return {
         "attributes": held,
@@ -139,7 +140,7 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
     }
     found: Dict[str, List[Foreign]] = {name: [] for name in (*kinds, "holder", "own")}
     of_type: Dict[type, Foreign] = {}
-    for each in gc.get_objects():
+    for each in _oldest_first():
         kind = type(each)
         held: Foreign = of_type.get(kind)
         if held is None:
@@ -149,6 +150,13 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
         if held is not False:
             held.append(each)
     return found
+
+
+def _oldest_first() -> Iterator[Foreign]:
+    """Everything in memory. gc.get_objects() alone begins with the youngest generation, so that the
+    order of two models would depend on the last collection."""
+    for generation in (2, 1, 0):
+        yield from gc.get_objects(generation)
 
 
 def _roots(modules: List[Foreign], optimizers: List[Foreign]) -> List[Tuple[str, Foreign]]:
