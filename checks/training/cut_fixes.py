@@ -172,6 +172,8 @@ ORIGINS = (
     ("(round|floor|trunc|clamp.*|relu)", "it makes 0 of every value: look at their scale"),
 )  # fmt: skip
 """Operation that made a factor 0 -> what to do; after "Look at PLACE: "."""
+PARAMETER = re.compile(r"(computed from )?the parameter ([^\s,]+)")
+RANDOM = "with random numbers"
 REMARKS = (
     (
         "each channel of its input has the same value",
@@ -217,7 +219,11 @@ REMARKS = (
     ),
     ("results are exactly", "it is saturated: normalize its inputs, so that they are near 0"),
     ("a probability of exactly 1", "it is saturated: divide its inputs by a temperature"),
-    ("the parameter", "initialize that parameter with random numbers, or one of the two factors"),
+    (
+        "the parameter",
+        f"initialize {{name}} {RANDOM}. Of two parameters that multiply each other and "
+        "are both 0, as A and B of LoRA, one is enough",
+    ),
     ("the other factor", "look at what computes that factor: a mask, a schedule, or a weight"),
     ("its backward() returns zeros", "look at what it multiplies the gradient by"),
     *(

@@ -77,7 +77,10 @@ def test_tokens_that_attend_to_themselves_are_a_note() -> None:
         ("tokens: 1 of 6 values outside the vocabulary [0, 50): 50", "one row more"),
         ("tokens: 2 of 6 values outside the vocabulary [0, 50): 50, 61", "resize_token_embeddings"),
         ("tokens: 1 of 6 values outside the vocabulary [0, 5): 50", "resize_token_embeddings"),
-        ("labels: 1 of 6 values outside [0, 5): 5", "Count the classes from 0"),
+        ("labels: 1 of 6 values outside [0, 5): 5", "as many outputs as there are classes"),
+        ("labels: 1 of 6 values outside [0, 5): 5; the smallest label is 1", "Subtract 1 from"),
+        ("labels: 2 of 6 values outside [0, 2): 2, 3; the smallest label is 1", "highest label +"),
+        ("labels: 1 of 6 values outside [0, 5): 255; the smallest label is 1", "ignore_index"),
     ],
 )
 def test_numbers_that_exceed_a_table_have_their_remedy(remark: str, remedy: str) -> None:

@@ -679,7 +679,7 @@ def test_a_layer_norm_of_another_size_says_when_to_transpose() -> None:
     }
     fix = fix_of(own("RuntimeError: Given normalized_shape=[50]", **call))
     assert fix.startswith("Set normalized_shape=32 in norm if the features come last")
-    assert "write input.transpose(1, 2)" in fix
+    assert "x = norm(x.transpose(1, 2)).transpose(1, 2)" in fix
 
 
 @pytest.mark.parametrize(

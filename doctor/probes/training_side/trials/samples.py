@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
 import torch
 
@@ -27,7 +27,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     The axis of the batch is the one that follows its size. Only a softmax over it, a layer that
     takes it for time, and a view that exchanges it are named: graph networks, contrastive losses
     and capacities of experts mix samples on purpose. A one-dimensional tensor, a label for each
-    sample, proves the layout.
+    sample, proves the layout; for a layer that reads sequences, labels that do not have as many
+    entries as it takes for samples do so, too.
     """
     count = subjects.first_dimension(subject.batch)
     if not count or count < 3:
@@ -37,7 +38,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     )
     over: List[Operation] = []
     offsets: List[Operation] = []
-    layers: List[Operation] = []
+    layers: List[TimeFirst] = []
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if name in SOFTMAX and _over_samples(args, options, count):
@@ -68,8 +69,11 @@ def trial(subject: Subject) -> Dict[str, Any]:
     )
     if not moved:
         return {"applies": True, "found": ""}
-    labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
-    named = over + layers if labelled else []
+    parts = containers.tensors(subject.batch).values()
+    labelled = any(each.dim() == 1 for each in parts)
+    named = (over if labelled else []) + [
+        each.operation for each in layers if labelled or each.is_proven_by(parts)
+    ]
     kind = "offset" if labelled and offsets and not named else "samples"
     operation, place = ([*named, *offsets * labelled] or [Operation("", "")])[0]
     return {"applies": True, "found": kind, "operation": operation, "place": place}
@@ -110,16 +114,35 @@ def _takes_for_another_axis(value: torch.Tensor, result: torch.Tensor, count: in
     return after[:2] == (before[1], before[0])
 
 
+class TimeFirst(NamedTuple):
+    """A layer that reads the first axis as time and gets the samples there."""
+
+    operation: Operation
+    sizes: Tuple[int, ...]
+    """Of its input."""
+
+    def is_proven_by(self, parts: Iterable[torch.Tensor]) -> bool:
+        """Whether the batch has labels [samples, values] that are for no axis but the first one of
+        the input: [samples, 1], or another number of values than the input has steps."""
+        samples, steps = self.sizes[:2]
+        return any(each.dim() == 2 and len(each) == samples and each.shape[1] != steps
+                   for each in parts)  # fmt: skip
+
+
 def _time_first(
-    found: List[Operation], count: int, name: str, layer: torch.nn.Module, args: Any, options: Any
+    found: List[TimeFirst], count: int, name: str, layer: torch.nn.Module, args: Any, options: Any
 ) -> None:
-    """Notes a layer that reads the first axis as time and gets the samples there."""
+    """Notes a layer that reads the first axis as time and gets the samples there.
+
+    [samples, 1, width] is none: it may be one sequence whose steps are the samples, as the turns
+    of one dialog.
+    """
     recurrent = isinstance(layer, (torch.nn.RNNBase, torch.nn.MultiheadAttention))
     if not recurrent or getattr(layer, "batch_first", True) is not False:
         return
     first = args[0] if args else None
     sizes = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
-    if len(sizes) == 3 and sizes[0] == count != sizes[1]:
+    if len(sizes) == 3 and sizes[0] == count and sizes[1] not in (1, count):
         kind = type(layer).__name__
         text = "%s (%s without batch_first) reads samples as time" % (name, kind)
-        found.append(Operation(text, ""))
+        found.append(TimeFirst(Operation(text, ""), sizes))
