@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 OF_1 = r"[^;]*\[0, (\d+)\): \1; the smallest label is 1"
 INVALID = (
@@ -65,8 +66,8 @@ UNFIT = "the batch and the sizes of the model do not agree"
 BELOW_0 = re.compile(r"\[0, \d+\): -|: -\d")
 POSITIONS = re.compile(r"positions: .* beyond the model's length, it has (\d+)")
 POSITIONS_FIX = (
-    "Give that table of positions as many rows as the longest sample has tokens, it has {0}, or cut "
-    "the samples to {0} tokens."
+    "Give that table of positions as many rows as the longest sample has tokens, it has {0}, or "
+    "cut the samples to {0} tokens."
 )
 BELOW_0_FIX = (
     "Correct the computation in that line, which gives a number below 0: a count that starts at 1 "
@@ -74,3 +75,12 @@ BELOW_0_FIX = (
     "left.\n"
     "positions = (mask.cumsum(-1) - 1).clamp(min=0)"
 )
+
+
+def fix_of_index(remarks: Sequence[str]) -> str:
+    """For an index that the code computes, "" for the general remedy."""
+    together = " ".join(remarks)
+    if BELOW_0.search(together):
+        return BELOW_0_FIX
+    positions = POSITIONS.search(together)
+    return POSITIONS_FIX.format(positions[1]) if positions else ""
