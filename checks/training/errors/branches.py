@@ -15,16 +15,16 @@ STRIDES = range(1, 9)
 
 
 def added_maps(raised: Raised, call: Call) -> Explanation | None:
-    """Maps [N, C, ...] of as many samples, of which a convolution with a kernel of 1 makes one to
-    the other. Whether the larger one is an input that is passed by, or a skip connection of a
-    decoder, the shapes do not say."""
+    """Maps [N, C, H, W] of as many samples, of which a convolution with a kernel of 1 makes one to
+    the other; three dimensions may be tokens. Whether the larger one is an input that is passed
+    by, or a skip connection of a decoder, the shapes do not say."""
     if not ADDITION.fullmatch(raised.function) or any(each.parameter for each in call.operands):
         return None
     large, small = sorted(call.sizes, key=lambda each: (-math.prod(each[2:]), each[1:2]))
-    if len(large) not in (3, 4, 5) or len(large) != len(small) or large[0] != small[0]:
+    if len(large) not in (4, 5) or len(large) != len(small) or large[0] != small[0]:
         return None
     stride = _stride(large[2:], small[2:])
-    if not stride or (len(large) == 3 and stride == 1):
+    if not stride:
         return None
     layer = f"nn.Conv{len(large) - 2}d({large[1]}, {small[1]}, kernel_size=1, stride={stride})"
     same = "give both branches the same stride, or " if large[1] == small[1] else ""
