@@ -93,6 +93,12 @@ INDICES = (
         "mse_loss(z, codes.detach())",
     ),
     (
+        "argmax",
+        "a loss over classes takes the logits themselves, cross_entropy(logits, labels), and "
+        "argmax is for the accuracy. Where a network chooses, multiply what is chosen by its "
+        "softmax weight, or use torch.nn.functional.gumbel_softmax",
+    ),
+    (
         ".*",
         "multiply what is chosen by its softmax weight, or use a straight-through estimator or "
         "torch.nn.functional.gumbel_softmax",

@@ -84,6 +84,8 @@ CALLS = {
     ("conv_transpose2d", "[2, 8, 8, 8]", "[4, 8, 2, 2]"): "layer-size in_channels=8",
     ("cat", "tensors[0] [2, 8, 25, 25]", "tensors[1] [2, 8, 24, 24]"): "odd-images F.interpolate",
     ("cat", "tensors[0] [2, 8]", "tensors[1] [3, 5]"): "joined-sizes differ in dimension 1",
+    ("multi_head_attention_forward", "query [6, 9, 32]", "key [5, 9, 48]", "value [5, 9, 48]",
+     "in_proj_weight [96, 32]"): "layer-size kdim=48, vdim=48",
     ("stack", "tensors[0] [3, 8]", "tensors[1] [3, 9]"): "joined-sizes differ in dimension 1",
     ("masked_fill", "[3, 4, 7, 7]", "[3, 7] bool"): "missing-dimension x[:, None, None]",
     ("mul", "[6, 16, 16, 16]", "[6, 16]"): "missing-dimension x[:, :, None, None]",
@@ -111,6 +113,12 @@ CALLS = {
     ("binary_cross_entropy", "input [6, 1]", "target [6]"): "extra-dimension squeeze(1)",
     ("binary_cross_entropy", "input [6, 1]", "target [6, 1] int64"): "dtype-of-labels .float()",
     ("mse_loss", "input [6, 5]", "target [6]"): "outputs-and-targets out_features=1",
+    ("mse_loss", "input [6, 8, 5]", "target [6, 8, 2]"): "outputs-and-targets out_features=2",
+    ("mse_loss", "input [8, 1, 32, 32]", "target [8, 1, 28, 28]"):
+        "outputs-and-targets output[..., :28, :28]",
+    ("l1_loss", "input [8, 2, 14, 14]", "target [8, 1, 28, 28]"):
+        "outputs-and-targets (out_channels=1)",
+    ("mse_loss", "input [6, 30, 5]", "target [6, 10, 5]"): "outputs-and-targets output[:, -10:]",
     ("sub", "[60000, 1]", "[60000]"): "memory-of-a-broadcast 3,600,000,000 values",
     ("cross_entropy", "input [32, 32]", "target [16] int64"): "rows-and-labels arange(n) + n",
     ("embedding", "input [4, 8]", "weight [9, 3]"): "embedding-of-floats .long()",
@@ -150,6 +158,28 @@ def test_whole_numbers_among_the_arguments_are_read(call: Any) -> None:
     proven = explain(own("", function=function, operands=arguments))
     assert proven[0].cause.id == cause
     assert part in text(proven)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis", "part"),
+    [
+        (("[30, 1, 4]", "[30, 3]"), 1, "x.squeeze(1) for those of [30, 1, 4]"),
+        (("[8, 1, 16]", "[8, 5]"), -1, "x.squeeze(1)"),
+        (("[8, 7, 16]", "[8, 5]"), 2, "x[:, None].expand(-1, 7, -1)"),
+        (("[8, 7, 16]", "[8, 5]"), 1, "keep the one that is missing"),
+        (("[1, 7, 16]", "[4, 16]"), 0, "keep the one that is missing"),
+        (("[8, 3, 7, 16]", "[8, 5]"), -1, "keep the one that is missing"),
+    ],
+)
+def test_tensors_of_two_numbers_of_dimensions(shapes: Any, axis: int, part: str) -> None:
+    tensors = (*(tensor(f"tensors[{n}] {each}") for n, each in enumerate(shapes)),
+               number("dim", axis))  # fmt: skip
+    record = own(
+        "RuntimeError: Tensors must have same number of dimensions: got 3 and 2",
+        function="cat",
+        operands=tensors,
+    )
+    assert part in fix_of(record)
 
 
 LINE = seen.Line(place="a.py, line 2", code="y += 1")

@@ -1,4 +1,5 @@
-"""Two maps of convolutions that are added, as at the end of a residual block."""
+"""Maps of convolutions of another size: those that are added, as at the end of a residual block,
+and those that a loss compares with their targets."""
 
 from __future__ import annotations
 
@@ -48,3 +49,39 @@ def _stride(large: Sizes, small: Sizes) -> int:
         if all(-(-a // n) == b for a, b in zip(large, small, strict=True))
     )  # fmt: skip
     return next(fitting, 0)
+
+
+def compared_maps(have: Sizes, want: Sizes) -> tuple[str, str] | None:
+    """Maps [N, C, H, W], or sequences, of another size than their targets: a cause and a fix."""
+    if len(have) != len(want) or len(have) < 3:
+        return None
+    if len(have) == 3:
+        return _of_sequences(have, want)
+    fixes = []
+    if have[2:] != want[2:]:
+        fixes.append("bring the output to the size of the target, "
+                     "F.interpolate(output, size=target.shape[2:])")  # fmt: skip
+        if all(a >= b for a, b in zip(have[2:], want[2:], strict=True)):
+            cut = ", ".join(f":{size}" for size in want[2:])
+            fixes[0] += f", or cut what a decoder makes too large, output[..., {cut}]"
+    if have[1] != want[1]:
+        fixes.append(f"give the last layer {want[1]} channels (out_channels={want[1]})")
+    cause = f"the output is {text(have[1:])} for each sample, its target {text(want[1:])}"
+    fix = ", and ".join(fixes)
+    return cause, f"{fix[:1].upper()}{fix[1:]}."
+
+
+def _of_sequences(have: Sizes, want: Sizes) -> tuple[str, str] | None:
+    """As many values at each of another number of positions."""
+    if have[2] != want[2]:
+        return None
+    cause = f"{have[1]} positions of the output against {want[1]} of the target"
+    if have[1] < want[1]:
+        return cause, (
+            f"Let the model give {want[1]} positions, or compare those that belong to its "
+            f"{have[1]}: for a forecast the target has what follows its input only."
+        )
+    return cause, (
+        f"Compare the positions that belong together: the last {want[1]}, output[:, -{want[1]}:], "
+        "where the target follows the input, as in a forecast."
+    )

@@ -69,4 +69,4 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
     return Explanation(cause)
 
 
-PROOFS: dict[str, Proof] = {"view-size": view_size, "number-of-dimensions": number_of_dimensions}
+PROOFS: dict[str, Proof] = {"view-size": view_size}
