@@ -125,6 +125,13 @@ def healthy_series_with_labels_of_steps():
     return _trained(lambda m, x: m.b(m.a(x)[0]), batch, loss, a=nn.GRU(8, 8), b=nn.Linear(8, 3))
 
 
+def healthy_series_of_two_tracks():
+    batch = torch.randn(9, 2, 8), torch.randn(9, 1)
+    loss = lambda m, b: F.mse_loss(m(b[0]), b[1])
+    run = lambda m, x: m.b(m.a(x)[0].flatten(1))
+    return _trained(run, batch, loss, a=nn.GRU(8, 8), b=nn.Linear(16, 1))
+
+
 def healthy_turns_of_one_dialog():
     batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
     run = lambda m, x: m.c(m.b(m.a(x)[1][-1].unsqueeze(1))[0].squeeze(1))
