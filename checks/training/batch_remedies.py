@@ -43,7 +43,13 @@ INVALID = (
         "count from 1 and none of them is 0, subtract 1 instead.",
     ),
     (
-        r"tokens: .* \[0, \d+\): -",
+        r"tokens: .* \[0, \d+\): -100\b",
+        "Replace -100 in the copy that is embedded only, decoder_ids = labels.masked_fill(labels "
+        "== -100, PAD): the labels of the loss keep it, which marks what is ignored. Models of "
+        "transformers do so with the labels they get.",
+    ),
+    (
+        r"tokens: .* \[0, \d+\): -(?!100\b)",
         "A negative id marks padding or an unknown token: replace it before the model, "
         "ids.masked_fill(ids < 0, 0), and mask these places in attention and loss. A larger table "
         "does not help.",

@@ -77,6 +77,8 @@ def test_tokens_that_attend_to_themselves_are_a_note() -> None:
         ("tokens: 1 of 6 values outside the vocabulary [0, 50): 50", "one row more"),
         ("tokens: 2 of 6 values outside the vocabulary [0, 50): 50, 61", "resize_token_embeddings"),
         ("tokens: 1 of 6 values outside the vocabulary [0, 5): 50", "resize_token_embeddings"),
+        ("tokens: 5 of 30 values outside the vocabulary [0, 40): -100", "in the copy that is"),
+        ("tokens: 5 of 30 values outside the vocabulary [0, 40): -1", "masked_fill(ids < 0, 0)"),
         ("labels: 1 of 6 values outside [0, 5): 5", "as many outputs as there are classes"),
         ("labels: 1 of 6 values outside [0, 5): 5; the smallest label is 1", "Subtract 1 from"),
         ("labels: 2 of 6 values outside [0, 2): 2, 3; the smallest label is 1", "highest label +"),

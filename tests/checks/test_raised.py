@@ -78,6 +78,9 @@ CALLS = {
         "order-of-dimensions permute(0, 3, 1, 2)",
     ("conv2d", "input [6, 28, 28]", "weight [8, 1, 3, 3]"): "missing-dimension unsqueeze(1)",
     ("conv2d", "input [6, 32, 9, 9]", "weight [8, 16, 3, 3]"): "layer-size in_channels=32",
+    ("conv2d", "input [4, 24, 16, 16]", "weight [8, 16, 3, 3]"): "layer-size in_channels=24",
+    ("conv2d", "input [4, 16, 16, 24]", "weight [8, 24, 3, 3]"):
+        "order-of-dimensions permute(0, 3, 1, 2)",
     ("batch_norm", "input [4, 7, 16]", "running_mean [16]"): "order-of-dimensions transpose(1, 2)",
     ("batch_norm", "input [4, 8, 5, 5]", "running_mean [16]"): "layer-size num_features=8",
     ("layer_norm", "input [4, 8, 5, 5]", "weight [8]"): "order-of-dimensions nn.GroupNorm",
