@@ -225,11 +225,7 @@ REMARKS = (
     ),
     ("results are exactly", "it is saturated: normalize its inputs, so that they are near 0"),
     ("a probability of exactly 1", "it is saturated: divide its inputs by a temperature"),
-    (
-        "the parameter",
-        f"initialize {{name}} {RANDOM}. Of two parameters that multiply each other and "
-        "are both 0, as A and B of LoRA, one is enough",
-    ),
+    ("the parameter", f"initialize {{name}} {RANDOM}"),
     ("the other factor", "look at what computes that factor: a mask, a schedule, or a weight"),
     ("its backward() returns zeros", "look at what it multiplies the gradient by"),
     *(

@@ -71,13 +71,15 @@ def fix(cuts: Sequence[Cut]) -> str:
 
 
 def layers_of_zeros(without: Sequence[Parameter], observed: str) -> str:
-    """A sentence for several matrices without a gradient, one of which was seen to be 0: an
-    initialization that made all of them 0 would stop it in one after the other. LoRA has two of
-    them, one of which may be 0."""
+    """A sentence for parameters of 0 that were seen to stop the gradient: two factors, as in LoRA,
+    of which one may be 0, or layers that an initialization made 0, one after the other of which
+    would stop it."""
+    if known.RANDOM not in observed:
+        return ""
     matrices = [each.name for each in without if (each.dimensions or 0) > 1]
     others = [name for name in matrices if name not in observed]
-    if len(matrices) < 3 or not others or known.RANDOM not in observed:
-        return ""
+    if len(matrices) < 3 or not others:
+        return " Of two parameters that multiply each other, as A and B of LoRA, one may be 0."
     more = ", ..." * (len(others) > MOST)
     return (
         f" If one initialization made all layers 0 ({', '.join(others[:MOST])}{more}), change it "
