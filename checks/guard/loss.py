@@ -155,7 +155,7 @@ STABLE = Check(
         "at the end of at least 100 losses of one optimizer, it is below 0 by 30 times the size of "
         "the first losses, or 30, and still falls",
         "at the end of at least 20 losses of one optimizer, it is a million times the size of the "
-        "first losses, or of 1",
+        "first losses, or of 1, and does not fall between rounds in which a factor is raised",
     ),
     fix="Lower the learning rate or lengthen the warm-up, clip gradients at 1.0, and look at the "
     "batches of the steps before the spike, which the records name.",

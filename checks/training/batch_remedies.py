@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+OF_1 = r"[^;]*\[0, (\d+)\): \1; the smallest label is 1"
 INVALID = (
     (
         r"not finite, all of \[:, \d",
@@ -22,9 +24,17 @@ INVALID = (
         "by -100, torch's default: labels.masked_fill(labels == VALUE, -100).",
     ),
     (
-        r"labels: (?!all )(?![^;]*\): (?:-1|255)(?![\d,]))",
-        "Count the classes from 0, or give the last layer as many outputs as there are classes "
-        "(num_labels), with -100 for what is to be ignored.",
+        f"labels: {OF_1}",
+        "Subtract 1 from the labels: they are counted from 1, and a loss counts classes from 0. If "
+        "class 0 exists and is absent from this batch only, give the last layer one output more "
+        "(num_labels, out_features) instead.",
+    ),
+    (
+        rf"labels: (?!all )(?![^;]*\): (?:-1|255)(?![\d,]))(?!{OF_1})",
+        "Give the last layer as many outputs as there are classes (num_labels, out_features), the "
+        "highest label + 1. Labels that do not count from 0, such as codes or years, are numbered "
+        "in the data set first, {code: n for n, code in enumerate(sorted(every code))}; -100 is "
+        "ignored.",
     ),
     (
         r"tokens: .* \[0, (\d+)\): \1(?![\d,]| and)",
@@ -33,7 +43,13 @@ INVALID = (
         "count from 1 and none of them is 0, subtract 1 instead.",
     ),
     (
-        r"tokens: .* \[0, \d+\): -",
+        r"tokens: .* \[0, \d+\): -100\b",
+        "Replace -100 in the copy that is embedded only, decoder_ids = labels.masked_fill(labels "
+        "== -100, PAD): the labels of the loss keep it, which marks what is ignored. Models of "
+        "transformers do so with the labels they get.",
+    ),
+    (
+        r"tokens: .* \[0, \d+\): -(?!100\b)",
         "A negative id marks padding or an unknown token: replace it before the model, "
         "ids.masked_fill(ids < 0, 0), and mask these places in attention and loss. A larger table "
         "does not help.",
@@ -54,9 +70,23 @@ BEYOND = re.compile(r"(?:tokens|labels): .* outside .*\): [^-]*|positions: .*")
 """What the model has too few rows, classes or positions for: either of them may be wrong."""
 UNFIT = "the batch and the sizes of the model do not agree"
 BELOW_0 = re.compile(r"\[0, \d+\): -|: -\d")
+POSITIONS = re.compile(r"positions: .* beyond the model's length, it has (\d+)")
+POSITIONS_FIX = (
+    "Give that table of positions as many rows as the longest sample has tokens, it has {0}, or "
+    "cut the samples to {0} tokens."
+)
 BELOW_0_FIX = (
     "Correct the computation in that line, which gives a number below 0: a count that starts at 1 "
     "less 1 is -1 where nothing was counted yet, as positions from a mask are at padding on the "
     "left.\n"
     "positions = (mask.cumsum(-1) - 1).clamp(min=0)"
 )
+
+
+def fix_of_index(remarks: Sequence[str]) -> str:
+    """For an index that the code computes, "" for the general remedy."""
+    together = " ".join(remarks)
+    if BELOW_0.search(together):
+        return BELOW_0_FIX
+    positions = POSITIONS.search(together)
+    return POSITIONS_FIX.format(positions[1]) if positions else ""

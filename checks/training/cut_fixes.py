@@ -93,6 +93,12 @@ INDICES = (
         "mse_loss(z, codes.detach())",
     ),
     (
+        "argmax",
+        "a loss over classes takes the logits themselves, cross_entropy(logits, labels), and "
+        "argmax is for the accuracy. Where a network chooses, multiply what is chosen by its "
+        "softmax weight, or use torch.nn.functional.gumbel_softmax",
+    ),
+    (
         ".*",
         "multiply what is chosen by its softmax weight, or use a straight-through estimator or "
         "torch.nn.functional.gumbel_softmax",
@@ -172,6 +178,8 @@ ORIGINS = (
     ("(round|floor|trunc|clamp.*|relu)", "it makes 0 of every value: look at their scale"),
 )  # fmt: skip
 """Operation that made a factor 0 -> what to do; after "Look at PLACE: "."""
+PARAMETER = re.compile(r"(computed from )?the parameter ([^\s,]+)")
+RANDOM = "with random numbers"
 REMARKS = (
     (
         "each channel of its input has the same value",
@@ -217,7 +225,7 @@ REMARKS = (
     ),
     ("results are exactly", "it is saturated: normalize its inputs, so that they are near 0"),
     ("a probability of exactly 1", "it is saturated: divide its inputs by a temperature"),
-    ("the parameter", "initialize that parameter with random numbers, or one of the two factors"),
+    ("the parameter", f"initialize {{name}} {RANDOM}"),
     ("the other factor", "look at what computes that factor: a mask, a schedule, or a weight"),
     ("its backward() returns zeros", "look at what it multiplies the gradient by"),
     *(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from doctor._util.units import shown
-from doctor.checks.training.batch_remedies import BELOW_0, BELOW_0_FIX, BEYOND, INVALID, UNFIT
+from doctor.checks.training.batch_remedies import BEYOND, INVALID, UNFIT, fix_of_index
 from doctor.checks.training.place import fix_by_location, location
 from doctor.checks.training.remedies import OWN, SMALL, Remedy
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
@@ -116,6 +116,8 @@ def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
     if diagnosis.fixed_by:
         changed, unchanged = remedy.contrast
         if invalid := _replaced(diagnosis):
+            if later := diagnosis.fixed_by.detail:
+                sound, changed = "the next error is", later[:LINE]
             return f"{remedy.cause}: {'; '.join(invalid)}; {sound} {changed}"
         result = f"{sound} {changed}, {faulty} {unchanged}"
         return f"{result}: {remedy.cause}{location(diagnosis, optimizer)}"
@@ -192,8 +194,8 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
         if change in RATES and _left_a_domain(diagnosis):
             change = "lower-lr and a domain"
         remedy = _filled(remedies[change], smoke)
-        if change == "valid-index" and BELOW_0.search(" ".join(diagnosis.bad_index)):
-            return remedy._replace(fix=BELOW_0_FIX)
+        if change == "valid-index":
+            return remedy._replace(fix=fix_of_index(diagnosis.bad_index) or remedy.fix)
         if change == "valid-batch":
             return _of_batch(diagnosis.bad_batch, remedy)
         if change not in ("lower-lr and a domain", *NUMBERS) or not _is_explained(diagnosis):

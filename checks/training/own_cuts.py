@@ -70,6 +70,23 @@ def fix(cuts: Sequence[Cut]) -> str:
     return " ".join(dict.fromkeys(f"{_fix(each)}." for each in causes[:MOST]))
 
 
+def layers_of_zeros(without: Sequence[Parameter], observed: str) -> str:
+    """A sentence for parameters of 0 that were seen to stop the gradient: two factors, as in LoRA,
+    of which one may be 0, or layers that an initialization made 0, one after the other of which
+    would stop it."""
+    if known.RANDOM not in observed:
+        return ""
+    matrices = [each.name for each in without if (each.dimensions or 0) > 1]
+    others = [name for name in matrices if name not in observed]
+    if len(matrices) < 3 or not others:
+        return " Of two parameters that multiply each other, as A and B of LoRA, one may be 0."
+    more = ", ..." * (len(others) > MOST)
+    return (
+        f" If one initialization made all layers 0 ({', '.join(others[:MOST])}{more}), change it "
+        "for each of them."
+    )
+
+
 def _fix(cut: Cut) -> str:
     place = cut.module or cut.place or "the library"
     operation = re.sub(r"Backward\d*$", "", cut.name)
@@ -132,11 +149,19 @@ def _of_zero(cut: Cut, place: str, operation: str) -> str:
     if part := known.LEFT_OUT.search(cut.remark):
         place = part[1]
     if reason := next((text for part, text in known.REMARKS if part in cut.remark), None):
-        return f"Look at {place}: {reason}"
+        return f"Look at {place}: {reason.format(name=_parameter(cut.remark))}"
     reason = next(
         (text for names, text in known.ZEROS if re.fullmatch(f"(?:{names})", operation)), known.ZERO
     )
     return f"Look at {place}: {reason}"
+
+
+def _parameter(remark: str) -> str:
+    """The parameter of 0 that a remark names, or the layer whose result is 0 because of it."""
+    found = known.PARAMETER.search(remark)
+    if found and found[1] and "." in found[2]:
+        return f"the weight of {found[2].rpartition('.')[0]}"
+    return found[2] if found else "that parameter"
 
 
 def _small(operation: str) -> str:

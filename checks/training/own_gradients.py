@@ -9,6 +9,7 @@ from doctor.checks.training import smoke as judged
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import SmallModel, about
 from doctor.checks.training.own_files import of_layers
+from doctor.checks.training.own_misuses import fix_of_last_activation
 from doctor.checks.training.own_parameters import (
     SILENT_FIX,
     adapters_frozen,
@@ -83,6 +84,8 @@ def _failed(
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
     idle = uncalled(steps, without)
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
+    observed += own_cuts.layers_of_zeros(without, observed)
+    observed = f"{fix_of_last_activation(own.trend)} {observed}".strip()
     fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
     if adapters_frozen(required) and not cuts:
         fix = SILENT_FIX

@@ -15,6 +15,13 @@ def misused(trend: Trend) -> tuple[str, str] | None:
     return text.format(function=misuse.function, shapes=shapes), fix
 
 
+def fix_of_last_activation(trend: Trend | None) -> str:
+    """The fix for an activation that cannot reach the targets, which comes before any other of a
+    gradient that is 0 there; "" if there is none."""
+    kinds = {each.kind for each in trend.misused} if trend else set()
+    return MISUSES["bounded"][1] if "bounded" in kinds else ""
+
+
 LOGITS_FIX = (
     "Return the logits from the model and let the loss apply the activation; apply softmax or "
     "sigmoid for predictions only."

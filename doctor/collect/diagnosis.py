@@ -140,8 +140,8 @@ class _Bisection:
 
     def _is_settled(self, diagnosis: Diagnosis) -> bool:
         """Whether the graph, or an index, shows a cause that no change of numbers avoids."""
-        of_index = any(is_index(stage.ended) for stage in self._smoke.stages)
-        if self._index_on_cpu or (of_index and not self._fault.startswith("non-finite")):
+        finite = not self._fault.startswith("non-finite")
+        if self._index_on_cpu or (_of_index(self._smoke) and finite):
             return True
         if self._fault not in OF_ZEROS:
             return False
@@ -180,16 +180,19 @@ class _Bisection:
         last = smoke.steps[-1] if smoke.steps else None
         return Attempt(
             change=change,
-            outcome=self._outcome(fault),
+            outcome=self._outcome(fault, smoke),
             detail=_describe_end(fault, smoke),
             loss=last.loss if last else None,
             grad_norm=last.grad_norm if last else None,
             seconds=seconds,
         )
 
-    def _outcome(self, fault: Fault | None) -> Literal["fixed", "same", "other"]:
-        """Parameters without a gradient are judged last: what was not finite is finite there."""
+    def _outcome(self, fault: Fault | None, smoke: Smoke) -> Literal["fixed", "same", "other"]:
+        """Parameters without a gradient are judged last: what was not finite is finite there. Where
+        an index is no longer refused, `detail` has the error that comes next."""
         if fault is None or (fault == "no gradient" and self._fault.startswith("non-finite")):
+            return "fixed"
+        if fault == self._fault == "raised" and _of_index(self._smoke) and not _of_index(smoke):
             return "fixed"
         return "same" if fault == self._fault else "other"
 
@@ -280,6 +283,11 @@ def _is_codes_own(smoke: Smoke, fault: Fault) -> bool:
     if fault.startswith("non-finite"):
         return False
     return any(is_codes_own(stage.ended) for stage in smoke.stages)
+
+
+def _of_index(smoke: Smoke) -> bool:
+    """Whether an index beyond what it indexes ended it."""
+    return any(is_index(stage.ended) for stage in smoke.stages)
 
 
 def _content(answer: Answer, name: str) -> dict[str, Any]:

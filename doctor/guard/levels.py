@@ -22,6 +22,9 @@ class Level:
         self._size = 1.0
         """Of the first few losses, the largest, at least 1."""
         self._rates = self._paths = 0.0
+        self._previous, self._rising = math.inf, False
+        self._rises = self._climbs = 0
+        """Losses above the one before, and how often they began to rise after they had not."""
 
     def add(self, loss: float, rate: Optional[float], norm: Optional[float]) -> None:
         """One step: its loss, its largest learning rate, the norm of its gradients."""
@@ -33,6 +36,10 @@ class Level:
             self.first += loss / limit.FLAT_FIRST
             self._size = max(self._size, abs(loss))
         self._last.append(loss)
+        rising, self._previous = loss > self._previous, loss
+        self._rises += rising
+        self._climbs += rising and not self._rising
+        self._rising = rising
         self._rates += rate or 0.0
         self._paths += (rate or 0.0) * (norm or 0.0)
 
@@ -61,8 +68,11 @@ class Level:
         )
 
     def exploded(self) -> str:
-        """A sentence on a loss that is finite and far above what it was, "" for none."""
-        if self.count < limit.EXPLODED_FROM:
+        """A sentence on a loss that is finite and far above what it was, "" for none, and where it
+        falls between a few climbs: something multiplies it from time to time, as the factor of a
+        barrier or a penalty that is raised in rounds."""
+        raised = self._climbs >= limit.ROUNDS and self._rises <= limit.IN_ROUNDS * self.count
+        if self.count < limit.EXPLODED_FROM or raised:
             return ""
         last = sorted(list(self._last)[-limit.EXPLODED_FROM // 2 :])
         middle = last[len(last) // 2]

@@ -245,6 +245,9 @@ CLOSURES, CLOSURE_STEPS = 3, 20
 numbers."""
 EXPLODED, EXPLODED_FROM = 1e6, 20
 """How far above the size of the first losses the last ones are, and losses. Our own numbers."""
+ROUNDS, IN_ROUNDS = 3, 0.25
+"""Climbs of the loss, and the largest share of rising losses, of a loss that falls between rounds
+in which a factor of it is raised. Our own numbers."""
 FAR_WORSE, FAR_FROM = 5.0, 50
 """How many times the loss of a uniform guess shows after that many losses that a classifier has
 diverged. Our own numbers."""

@@ -9,8 +9,8 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.training import own_cuts, own_gradients, own_model, own_weights
-from doctor.checks.training.batch_remedies import INVALID
-from doctor.checks.training.diagnosis import remedy_for
+from doctor.checks.training.batch_remedies import INVALID, fix_of_index
+from doctor.checks.training.diagnosis import remedy_for, summarize
 from doctor.facts.diagnosis import Attempt, Cut, Diagnosis
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
@@ -77,7 +77,12 @@ def test_tokens_that_attend_to_themselves_are_a_note() -> None:
         ("tokens: 1 of 6 values outside the vocabulary [0, 50): 50", "one row more"),
         ("tokens: 2 of 6 values outside the vocabulary [0, 50): 50, 61", "resize_token_embeddings"),
         ("tokens: 1 of 6 values outside the vocabulary [0, 5): 50", "resize_token_embeddings"),
-        ("labels: 1 of 6 values outside [0, 5): 5", "Count the classes from 0"),
+        ("tokens: 5 of 30 values outside the vocabulary [0, 40): -100", "in the copy that is"),
+        ("tokens: 5 of 30 values outside the vocabulary [0, 40): -1", "masked_fill(ids < 0, 0)"),
+        ("labels: 1 of 6 values outside [0, 5): 5", "as many outputs as there are classes"),
+        ("labels: 1 of 6 values outside [0, 5): 5; the smallest label is 1", "Subtract 1 from"),
+        ("labels: 2 of 6 values outside [0, 2): 2, 3; the smallest label is 1", "highest label +"),
+        ("labels: 1 of 6 values outside [0, 5): 255; the smallest label is 1", "ignore_index"),
     ],
 )
 def test_numbers_that_exceed_a_table_have_their_remedy(remark: str, remedy: str) -> None:
@@ -195,3 +200,37 @@ def test_an_optimizer_of_earlier_layers_is_told_from_one_with_too_few_groups() -
     assert "after the layers are replaced" in (verdict(2).fix or "")
     assert "no part" not in verdict(0).summary
     assert "into a group of the optimizer" in (verdict(0).fix or "")
+
+
+@pytest.mark.parametrize(
+    ("remark", "named"),
+    [
+        ("the other factor, the parameter l3.weight, is 0 throughout", "l3.weight"),
+        ("the other factor, computed from the parameter l2.bias, is 0 throughout", "weight of l2"),
+    ],
+)
+def test_a_factor_of_zeros_is_named(remark: str, named: str) -> None:
+    fix = own_cuts.fix([Cut(kind="zero", name="AddmmBackward0", remark=remark)])
+    assert f"{named} with random numbers" in fix
+
+
+def test_layers_that_are_all_zero_are_named_together() -> None:
+    layers = [parameter(f"l{n}.weight", dimensions=2) for n in (1, 2, 3)]
+    seen_there = "initialize l3.weight with random numbers"
+    assert "(l1.weight, l2.weight)" in own_cuts.layers_of_zeros(layers, seen_there)
+    assert "one may be 0" in own_cuts.layers_of_zeros(layers[1:], seen_there)
+    assert own_cuts.layers_of_zeros(layers, "Use this part too") == ""
+
+
+def test_positions_beyond_their_table_say_how_many_there_are() -> None:
+    remark = "positions: 16 of 48 beyond the model's length, it has 32; they are arange"
+    assert "it has 32, or cut the samples to 32" in fix_of_index((remark,))
+    assert fix_of_index(("the values are 5 to 9",)) == ""
+
+
+def test_an_error_behind_the_replaced_values_is_not_called_complete() -> None:
+    fixed = Attempt(change="valid-index", outcome="fixed", detail="forward: RuntimeError: view")
+    diagnosis = Diagnosis(fault="raised", attempts=(fixed,), bad_index=("positions: 3 of 8",))
+    text = summarize(diagnosis, own().smoke, own=True)
+    assert "the next error is forward: RuntimeError: view" in text
+    assert "completes" not in text

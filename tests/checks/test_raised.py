@@ -78,17 +78,28 @@ CALLS = {
         "order-of-dimensions permute(0, 3, 1, 2)",
     ("conv2d", "input [6, 28, 28]", "weight [8, 1, 3, 3]"): "missing-dimension unsqueeze(1)",
     ("conv2d", "input [6, 32, 9, 9]", "weight [8, 16, 3, 3]"): "layer-size in_channels=32",
+    ("conv2d", "input [4, 24, 16, 16]", "weight [8, 16, 3, 3]"): "layer-size in_channels=24",
+    ("conv2d", "input [4, 16, 16, 24]", "weight [8, 24, 3, 3]"):
+        "order-of-dimensions permute(0, 3, 1, 2)",
     ("batch_norm", "input [4, 7, 16]", "running_mean [16]"): "order-of-dimensions transpose(1, 2)",
     ("batch_norm", "input [4, 8, 5, 5]", "running_mean [16]"): "layer-size num_features=8",
     ("layer_norm", "input [4, 8, 5, 5]", "weight [8]"): "order-of-dimensions nn.GroupNorm",
     ("conv_transpose2d", "[2, 8, 8, 8]", "[4, 8, 2, 2]"): "layer-size in_channels=8",
     ("cat", "tensors[0] [2, 8, 25, 25]", "tensors[1] [2, 8, 24, 24]"): "odd-images F.interpolate",
     ("cat", "tensors[0] [2, 8]", "tensors[1] [3, 5]"): "joined-sizes differ in dimension 1",
+    ("multi_head_attention_forward", "query [6, 9, 32]", "key [5, 9, 48]", "value [5, 9, 48]",
+     "in_proj_weight [96, 32]"): "layer-size kdim=48, vdim=48",
     ("stack", "tensors[0] [3, 8]", "tensors[1] [3, 9]"): "joined-sizes differ in dimension 1",
     ("masked_fill", "[3, 4, 7, 7]", "[3, 7] bool"): "missing-dimension x[:, None, None]",
     ("mul", "[6, 16, 16, 16]", "[6, 16]"): "missing-dimension x[:, :, None, None]",
     ("add", "[4, 12, 16]", "[1, 8, 16] float32 (positions)"): "short-parameter positions has 8",
     ("add", "[4, 8, 12, 12]", "[4, 8, 6, 6]"): "differing-sizes same stride",
+    ("add", "[9, 32, 8, 8]", "[9, 16, 16, 16]"):
+        "differing-sizes nn.Conv2d(16, 32, kernel_size=1, stride=2)",
+    ("add", "[9, 32, 16, 16]", "[9, 16, 16, 16]"): "differing-sizes kernel_size=1, stride=1)",
+    ("add", "[9, 32, 5, 5]", "[9, 32, 7, 7]"): "differing-sizes Make these sizes equal",
+    ("mul", "[9, 32, 8, 8]", "[9, 16, 16, 16]"): "differing-sizes Make these sizes equal",
+    ("add", "[9, 20, 32]", "[9, 20, 16]"): "differing-sizes Make these sizes equal",
     ("mul", "[4, 7, 5]", "[4, 5, 7]"): "order-of-dimensions transpose(-2, -1)",
     ("__getitem__", "self [4, 8, 31]", "key [4, 9] bool"): "differing-sizes 8 against 9",
     ("scaled_dot_product_attention", "query [3, 4, 7, 8]", "key [3, 4, 7, 8]",
@@ -105,6 +116,12 @@ CALLS = {
     ("binary_cross_entropy", "input [6, 1]", "target [6]"): "extra-dimension squeeze(1)",
     ("binary_cross_entropy", "input [6, 1]", "target [6, 1] int64"): "dtype-of-labels .float()",
     ("mse_loss", "input [6, 5]", "target [6]"): "outputs-and-targets out_features=1",
+    ("mse_loss", "input [6, 8, 5]", "target [6, 8, 2]"): "outputs-and-targets out_features=2",
+    ("mse_loss", "input [8, 1, 32, 32]", "target [8, 1, 28, 28]"):
+        "outputs-and-targets output[..., :28, :28]",
+    ("l1_loss", "input [8, 2, 14, 14]", "target [8, 1, 28, 28]"):
+        "outputs-and-targets (out_channels=1)",
+    ("mse_loss", "input [6, 30, 5]", "target [6, 10, 5]"): "outputs-and-targets output[:, -10:]",
     ("sub", "[60000, 1]", "[60000]"): "memory-of-a-broadcast 3,600,000,000 values",
     ("cross_entropy", "input [32, 32]", "target [16] int64"): "rows-and-labels arange(n) + n",
     ("embedding", "input [4, 8]", "weight [9, 3]"): "embedding-of-floats .long()",
@@ -126,6 +143,9 @@ NUMBERS = {
     ("view", 32, 144): ("[10, 4, 6, 6]", "view-size x.size(0)"),
     ("view", 4, 7, 3, 5): ("[4, 7, 16]", "view-size needs 420"),
     ("reshape", -1, 7): ("[4, 10]", "view-size a multiple of 7"),
+    ("view", -1, 3136): ("[16, 64, 8, 8]", "view-size set in_features=4096"),
+    ("view", 16, 300): ("[16, 10, 20]", "view-size set in_features=200"),
+    ("view", -1, 32): ("[4, 10, 31]", "view-size Choose sizes"),  # rows of tokens
     ("expand", 2, 20): ("[1, 16]", "differing-sizes does not expand to [2, 20]"),
     ("expand", 4, 8): ("[4]", "missing-dimension unsqueeze(1)"),
     ("permute", 0, 2, 1): ("[4, 2, 2, 2]", "number-of-dimensions 4 dimensions"),
@@ -141,6 +161,28 @@ def test_whole_numbers_among_the_arguments_are_read(call: Any) -> None:
     proven = explain(own("", function=function, operands=arguments))
     assert proven[0].cause.id == cause
     assert part in text(proven)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis", "part"),
+    [
+        (("[30, 1, 4]", "[30, 3]"), 1, "x.squeeze(1) for those of [30, 1, 4]"),
+        (("[8, 1, 16]", "[8, 5]"), -1, "x.squeeze(1)"),
+        (("[8, 7, 16]", "[8, 5]"), 2, "x[:, None].expand(-1, 7, -1)"),
+        (("[8, 7, 16]", "[8, 5]"), 1, "keep the one that is missing"),
+        (("[1, 7, 16]", "[4, 16]"), 0, "keep the one that is missing"),
+        (("[8, 3, 7, 16]", "[8, 5]"), -1, "keep the one that is missing"),
+    ],
+)
+def test_tensors_of_two_numbers_of_dimensions(shapes: Any, axis: int, part: str) -> None:
+    tensors = (*(tensor(f"tensors[{n}] {each}") for n, each in enumerate(shapes)),
+               number("dim", axis))  # fmt: skip
+    record = own(
+        "RuntimeError: Tensors must have same number of dimensions: got 3 and 2",
+        function="cat",
+        operands=tensors,
+    )
+    assert part in fix_of(record)
 
 
 LINE = seen.Line(place="a.py, line 2", code="y += 1")
@@ -679,7 +721,51 @@ def test_a_layer_norm_of_another_size_says_when_to_transpose() -> None:
     }
     fix = fix_of(own("RuntimeError: Given normalized_shape=[50]", **call))
     assert fix.startswith("Set normalized_shape=32 in norm if the features come last")
-    assert "write input.transpose(1, 2)" in fix
+    assert "x = norm(x.transpose(1, 2)).transpose(1, 2)" in fix
+
+
+def test_a_batch_norm_of_another_order_is_exchanged_there_and_back() -> None:
+    call = {
+        "function": "batch_norm",
+        "module": "features.bn",
+        "module_type": "BatchNorm1d(20)",
+        "operands": (tensor("input [14, 9, 20]"), tensor("running_mean [20]")),
+    }
+    fix = fix_of(own("RuntimeError: running_mean should contain 9 elements not 20", **call))
+    assert "x = bn(x.transpose(1, 2)).transpose(1, 2)" in fix
+
+
+def test_a_norm_of_images_with_channels_last_is_permuted_there_and_back() -> None:
+    call = {
+        "function": "batch_norm",
+        "operands": (tensor("input [4, 7, 9, 16]"), tensor("running_mean [16]")),
+    }
+    fix = fix_of(own("RuntimeError: running_mean should contain 7 elements not 16", **call))
+    assert re.search(r"\(x\.(transpose\(1, 3\)\)\.transpose\(1, 3\)|permute)", fix)
+
+
+@pytest.mark.parametrize(
+    ("labels", "fix"),
+    [
+        ((6,), "Pass batch_first=True where attention is created"),
+        ((6, 1), "Pass batch_first=True where attention is created"),
+        ((9,), "A padding mask has its samples first"),  # the samples are second
+        ((6, 9), "A padding mask has its samples first"),  # one for each token
+    ],
+)
+def test_labels_decide_which_dimension_of_a_mask_has_the_samples(
+    labels: tuple[int, ...], fix: str
+) -> None:
+    layout = seen.Layout(batch_first=False, inputs={"key_padding_mask": (6, 9)}, options={})
+    record = own(
+        "AssertionError: Expected key_padded_mask.shape[0] to be 9, but got 6",
+        layout,
+        batch=(BatchTensor(name="labels", dtype="int64", shape=labels),),
+        function="multi_head_attention_forward",
+        module="attention",
+        operands=(tensor("query [6, 9, 32]"),),
+    )
+    assert fix_of(record).startswith(fix)
 
 
 @pytest.mark.parametrize(

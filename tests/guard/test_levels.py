@@ -28,6 +28,9 @@ def causes(losses: Iterable[float], classes: int) -> list[str]:
         ([1e-9 * 1.5**n for n in range(60)], 0, []),  # near 0 at first: it is small still
         ([50.0 * 10 ** (n // 20) for n in range(80)], 0, []),  # a penalty that is raised
         ([float(n % 7) for n in range(80)], 0, []),
+        ([3.0 * 100 ** (n // 20) * 0.9 ** (n % 20) for n in range(120)], 0, []),  # a barrier
+        ([3.0 * 1.3**n * (1 + n % 2) for n in range(120)], 0, ["exploded"]),  # to and fro
+        ([1e9 * 0.99**n if n > 30 else 2.0 for n in range(80)], 0, ["exploded"]),  # once
     ],
 )
 def test_where_a_loss_ends(losses: list[float], classes: int, found: list[str]) -> None:

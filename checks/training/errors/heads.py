@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.training.errors.explanation import Explanation
+from doctor.checks.training.errors.explanation import Explanation, module
 from doctor.checks.training.errors.sizes import sizes_of, text
 from doctor.facts.observations import Layout
 from doctor.facts.raised import Raised
@@ -21,6 +21,23 @@ def mask_for_each_head(raised: Raised) -> Explanation | None:
         f"sample and head, {text((mask[0] * number, *mask[1:]))}",
         f"Repeat the mask of each sample for its {number} heads: "
         f"mask.repeat_interleave({number}, dim=0), or pass one of (queries, keys) for all.",
+    )
+
+
+def width_of_keys(raised: Raised) -> Explanation | None:
+    """Keys and values of another width than the queries, which nn.MultiheadAttention takes for
+    equal unless it is told."""
+    operands = {name: raised.operand(name) for name in ("query", "key", "value", "in_proj_weight")}
+    sizes = {name: sizes_of(each) for name, each in operands.items() if each and each.shape}
+    if raised.function != "multi_head_attention_forward" or len(sizes) < len(operands):
+        return None
+    width, keys, values = (sizes[name][-1] for name in ("in_proj_weight", "key", "value"))
+    if sizes["query"][-1] != width or width in (keys, values):
+        return None
+    return Explanation(
+        f"the queries are {width} wide, the keys {keys} and the values {values}",
+        f"Pass kdim={keys}, vdim={values} where {module(raised)} is created: it takes keys and "
+        "values of the width of the queries unless it is told theirs.",
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from doctor.checks.training.errors.changes import Sizes
-from doctor.checks.training.errors.explanation import Explanation, Proof
+from doctor.checks.training.errors.explanation import Explanation, Proof, first_of
 from doctor.checks.training.errors.sizes import sizes_of, tensors, text
+from doctor.checks.training.errors.views import number_of_dimensions
 from doctor.facts.raised import Raised
 
 JOINING = {"cat": 0, "concat": 0, "concatenate": 0, "vstack": 0, "hstack": 1, "dstack": 2,
@@ -64,4 +65,47 @@ def joined_sizes(raised: Raised) -> Explanation | None:
     )
 
 
-PROOFS: dict[str, Proof] = {"odd-images": odd_images, "joined-sizes": joined_sizes}
+def joined_dimensions(raised: Raised) -> Explanation | None:
+    """Tensors of two numbers of dimensions: one has a dimension of 1 too many, or belongs to each
+    position of the other."""
+    found = sorted({sizes_of(each) for each in tensors(raised)}, key=len)
+    axes = [each.numbers[0] for each in raised.operands if each.numbers]
+    if raised.function not in ("cat", "concat", "concatenate") or len(axes) != 1 or not found:
+        return None
+    small, large = found[0], found[-1]
+    if len(small) == len(large) or not small:
+        return None
+    cause = f"{text(small)} and {text(large)} have other numbers of dimensions"
+    if {len(each) for each in found} != {len(small), len(small) + 1}:
+        return Explanation(cause)
+    for n, size in enumerate(large):
+        rest = large[:n] + large[n + 1 :]
+        if size == 1 and n and _joins(rest, small, axes[0]):
+            return Explanation(
+                cause,
+                f"Write x.squeeze({n}) for those of {text(large)}, which become {text(rest)}: an "
+                "index such as x[:, i:i + 1] keeps the dimension that x[:, i] removes.",
+            )
+    spread = (small[0], large[1], *small[1:]) if len(large) == 3 else ()
+    if spread and small[0] == large[0] and _joins(large, spread, axes[0]):
+        return Explanation(
+            cause,
+            f"Repeat those of {text(small)} at each position, x[:, None].expand(-1, {large[1]}, "
+            f"-1): they become {text(spread)}.",
+        )
+    return Explanation(cause)
+
+
+def _joins(first: Sizes, other: Sizes, axis: int) -> bool:
+    """Whether both can be joined along that dimension."""
+    if not -len(first) <= axis < len(first) or len(first) != len(other):
+        return False
+    pairs = enumerate(zip(first, other, strict=True))
+    return all(a == b for n, (a, b) in pairs if n != axis % len(first))
+
+
+PROOFS: dict[str, Proof] = {
+    "odd-images": odd_images,
+    "joined-sizes": joined_sizes,
+    "number-of-dimensions": first_of(number_of_dimensions, joined_dimensions),
+}

@@ -7,7 +7,9 @@ import re
 from typing import NamedTuple
 
 from doctor.checks.training.errors import heads, views
+from doctor.checks.training.errors.branches import added_maps, compared_maps
 from doctor.checks.training.errors.explanation import Explanation, Proof, first_of, module, named
+from doctor.checks.training.errors.norms import fix_of_norm
 from doctor.checks.training.errors.sizes import Call, broadcast, call_of, sizes_of, text
 from doctor.facts.observations import Joined, Layout
 from doctor.facts.raised import Operand, Raised
@@ -61,18 +63,10 @@ def fitted(raised: Raised, codes: str = "") -> Explanation | None:
     if call is None or found is None or not re.search(codes, found[1].code):
         return None
     operand, change = found
-    fix = (
+    fix = fix_of_norm(raised, operand, change) or (
         f"Write {named(operand, 'x')}{change.code} for {_source(raised, operand)}: "
         f"{text(sizes_of(operand))} becomes {text(change.sizes)}."
     )
-    if raised.function == "layer_norm" and len(sizes_of(operand)) == 3:
-        fix = (
-            f"Set normalized_shape={sizes_of(operand)[-1]} in {module(raised)} if the features "
-            "come last in its input, as behind a linear or a recurrent layer. If the channels "
-            f"come second, as behind a convolution, {fix[0].lower()}{fix[1:]}"
-        )
-    if raised.function == "layer_norm":
-        fix += " For channels, which come second, use nn.GroupNorm(1, channels)."
     return Explanation(f"{_listed(call)}: {named(operand, 'x')}{change.code} fits", fix)
 
 
@@ -174,12 +168,18 @@ def outputs_and_targets(raised: Raised) -> Explanation | None:
     have, want = call.sizes
     if have[:1] != want[:1] or call.fitted():
         return None
+    if of_maps := compared_maps(have, want):
+        return Explanation(f"{_listed(call)}: {of_maps[0]}", of_maps[1])
     outputs = want[-1] if len(want) > 1 else 1
     return Explanation(
         f"{_listed(call)}: {have[-1]} outputs for each sample, {outputs} targets",
         f"Give the last layer {outputs} outputs (out_features={outputs}), as many as the targets "
-        "have; for one class of several use cross_entropy with labels.long().",
+        f"have{SQUEEZED * (len(want) == 1)}; for one class of several use cross_entropy with "
+        "labels.long().",
     )
+
+
+SQUEEZED = ", and remove that dimension, output.squeeze(-1)"
 
 
 def rows_and_labels(raised: Raised) -> Explanation | None:
@@ -250,6 +250,8 @@ def differing_sizes(raised: Raised) -> Explanation | None:
     of_others = _layer(raised) in LAYERS or re.fullmatch(PRODUCTS, raised.function)
     if of_others or LOSSES.search(raised.function):
         return None
+    if of_maps := added_maps(raised, call):
+        return of_maps
     first, second = call.sizes
     if len(first) != len(second) and raised.function != "__getitem__":
         return Explanation(f"{_listed(call)} have other numbers of dimensions")
@@ -286,7 +288,7 @@ PROOFS: dict[str, Proof] = {
     "order-of-dimensions": fitted_by(r"^\.(transpose|permute)"),
     "missing-dimension": fitted_by(r"None|^\.unsqueeze"),
     "recurrent-state": recurrent_state,
-    "layer-size": first_of(layer_size, inner_sizes),
+    "layer-size": first_of(layer_size, heads.width_of_keys, inner_sizes),
     "short-parameter": short_parameter,
     "outputs-and-targets": outputs_and_targets,
     "rows-and-labels": first_of(fitted_by(r"^\.flatten\(\)"), rows_and_labels),

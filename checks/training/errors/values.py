@@ -159,7 +159,7 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
     if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
         return None
     shaped = " and has the shape of class indices" if as_indices else ""
-    fix = AS_FLOATS if raised.function in PROBABILITIES else ""
+    fix = AS_FLOATS if raised.function in PROBABILITIES else AS_PROBABILITIES
     fix = AS_INDICES if as_indices else fix
     clause = f"the target {text(sizes_of(target))} is {target.dtype}{shaped}"
     return Explanation(clause, fix.format(raised.function))
@@ -167,6 +167,10 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
 
 AS_INDICES = (
     "Convert the labels where they are made: {} takes class indices as int64, labels.long()."
+)
+AS_PROBABILITIES = (
+    "Pass labels that have a value for each class as floats, labels.float(): {} takes them for "
+    "probabilities. One-hot rows become class indices with labels.argmax(1)."
 )
 AS_FLOATS = "Convert the labels where they are made: {} takes floats, labels.float()."
 

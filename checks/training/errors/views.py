@@ -24,6 +24,15 @@ def view_size(raised: Raised) -> Explanation | None:
         return None
     needs = f"a multiple of {known:,}" if -1 in target else f"{known:,}"
     cause = f"{text(sizes)} has {total:,} values, {text(target)} needs {needs}"
+    per_sample = target[0] == sizes[0] or (target[0] == -1 and len(sizes) > 3)
+    if len(target) == 2 < len(sizes) and per_sample:  # [N, T, C] may be cut into rows of tokens
+        features = math.prod(sizes[1:])
+        return Explanation(
+            cause,
+            f"Write x.flatten(1) in that line, which makes [{sizes[0]}, {features}] of "
+            f"{text(sizes)} whatever their number is, and set in_features={features} in the "
+            f"linear layer behind it, in place of {target[1]}.",
+        )
     rest = math.prod(target[1:])
     if -1 in target or sizes[:1] == target[:1] or not rest or total % rest:
         return Explanation(cause, PRODUCT_OF_SIZES.format(total=total))
@@ -60,4 +69,4 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
     return Explanation(cause)
 
 
-PROOFS: dict[str, Proof] = {"view-size": view_size, "number-of-dimensions": number_of_dimensions}
+PROOFS: dict[str, Proof] = {"view-size": view_size}

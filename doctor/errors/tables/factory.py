@@ -103,8 +103,9 @@ ROWS = (
                     "of adapters are frozen, as of an adapter that was loaded",
                 "PeftModel.from_pretrained loads an adapter for inference unless it is told "
                     "otherwise.",
-                "Load the adapter so that it trains; requires_grad_(True) on the model would train "
-                    "the base model, too:\nPeftModel.from_pretrained(base, DIRECTORY, "
+                "Load the adapter so that it trains, or omit inference_mode=True in the LoraConfig "
+                    "of a new one; requires_grad_(True) on the model would train the base model, "
+                    "too:\nPeftModel.from_pretrained(base, DIRECTORY, "
                     "is_trainable=True)"),
             Wording(r"it has a peft_config and no adapter",
                 "no parameter of the model requires a gradient: nothing would train; it has a "

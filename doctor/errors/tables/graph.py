@@ -39,7 +39,9 @@ ROWS = (
                 "RuntimeError: Only Tensors of floating point and complex dtype can require "
                 "gradients",
                 "Gradients exist for floats only.",
-                "Make parameters from floats: torch.tensor([1.0, 2.0]), or .float()."),
+                "Make parameters from floats: torch.tensor([1.0, 2.0]), or .float(). Ids have no "
+                "gradient: leave requires_grad out for them, and take that of their embedding, "
+                "e = embedding(ids); e.retain_grad()."),
             Wording("RNN backward can only be called in training mode",
                 "RuntimeError: cudnn RNN backward can only be called in training mode",
                 "cuDNN keeps no state for the backward pass in eval mode.",

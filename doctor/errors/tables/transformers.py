@@ -31,9 +31,10 @@ ROWS = (
                 "The tokenizer, or the model's configuration, has no padding token: batches of "
                 "texts of different lengths need it, and the model finds the end of each text "
                 "by it.",
-                "Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its own and "
-                "call resize_token_embeddings; then set it in the model's configuration, "
-                "model.config.pad_token_id = tokenizer.pad_token_id.",
+                "Set model.config.pad_token_id to the id that pads the batch, "
+                "tokenizer.pad_token_id, or the one that the collate function fills in. A "
+                "tokenizer without one gets it first, tokenizer.pad_token = tokenizer.eos_token, "
+                "or a token of its own with resize_token_embeddings.",
                 more=(
                     "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",)),
             Wording("Unable to create tensor, you should probably",

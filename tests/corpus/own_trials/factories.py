@@ -45,6 +45,13 @@ def lstm_without_batch_first():
     return _trained(lambda m, x: m.b(m.a(x)[0][:, -1]), batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 3))
 
 
+def forecaster_without_batch_first():
+    batch = torch.randn(6, 5, 8), torch.randn(6, 1)
+    loss = lambda m, b: F.mse_loss(m(b[0]), b[1])
+    run = lambda m, x: m.b(m.a(x)[0][:, -1])
+    return _trained(run, batch, loss, a=nn.LSTM(8, 8), b=nn.Linear(8, 1))
+
+
 def gru_without_batch_first():
     batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
     return _trained(lambda m, x: m.b(m.a(x)[0].mean(1)), batch, a=nn.GRU(8, 8), b=nn.Linear(8, 3))
@@ -110,6 +117,26 @@ def healthy_softmax_over_classes():
 def healthy_time_first():
     batch = torch.randn(5, 6, 8), torch.randint(3, (6,))
     return _trained(lambda m, x: m.b(m.a(x)[0][-1]), batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 3))
+
+
+def healthy_series_with_labels_of_steps():
+    batch = torch.randn(7, 4, 8), torch.randint(3, (7, 4))
+    loss = lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    return _trained(lambda m, x: m.b(m.a(x)[0]), batch, loss, a=nn.GRU(8, 8), b=nn.Linear(8, 3))
+
+
+def healthy_series_of_two_tracks():
+    batch = torch.randn(9, 2, 8), torch.randn(9, 1)
+    loss = lambda m, b: F.mse_loss(m(b[0]), b[1])
+    run = lambda m, x: m.b(m.a(x)[0].flatten(1))
+    return _trained(run, batch, loss, a=nn.GRU(8, 8), b=nn.Linear(16, 1))
+
+
+def healthy_turns_of_one_dialog():
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    run = lambda m, x: m.c(m.b(m.a(x)[1][-1].unsqueeze(1))[0].squeeze(1))
+    words = nn.GRU(8, 8, batch_first=True)
+    return _trained(run, batch, a=words, b=nn.GRU(8, 8), c=nn.Linear(8, 3))
 
 
 def healthy_transposed():

@@ -214,6 +214,7 @@ def _check_labels(logits: torch.Tensor, labels: torch.Tensor, options: Options) 
     if bad := _outside(counted, classes):
         message = "labels: %d of %d values outside [0, %d): %s"
         values = _values_outside(counted, classes)
+        values += "; the smallest label is 1" if int(counted.min()) == 1 else ""
         raise InvalidInput(message % (bad, labels.numel(), classes, values))
     if not counted.numel() and options.get("reduction", "mean") == "mean":
         message = "labels: all %d are ignored (%d), so the loss is the mean of nothing"
