@@ -334,6 +334,7 @@ class Training(Reading):
             return False
         function = self.function(each.scope)
         called = not each.scope or function.owner or self.call_sites.get(each.scope)
+        called = called or any(self.calls[n].scope == each.scope for n in self.optimizers)
         inner = [branch for branch, _ in each.arms if self.branches[branch].kind == "if"]
         return bool(called) and not (inner and each.loops)
 

@@ -10,11 +10,19 @@ from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians
+from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.negatives import negatives
 from doctor.checks.script.loss.signs import signs_hold
 from doctor.checks.script.naming import words
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import containing, expanded, render, statements, texts_in
+from doctor.checks.script.rendering import (
+    containing,
+    expanded,
+    lines,
+    render,
+    statements,
+    texts_in,
+)
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
@@ -26,7 +34,12 @@ TWINS = re.compile(
     r"torch\.(?:max|maximum)\((?P<one>[\w.]*q\w*?)1(?P<rest>\w*)\(.*,(?P=one)2(?P=rest)\(",
     re.IGNORECASE,
 )
-LARGER = re.compile(r"\*torch\.(?:max|maximum)\((?P<one>\w+),(?P<two>\w+)\)")
+LARGER = re.compile(
+    r"\*torch\.(?:max|maximum)\((?P<one>\w+),(?P<two>\w+)\)"
+    r"|\(torch\.(?:max|maximum)\((?P<first>\w+),(?P<second>\w+)\)"
+    r"-\([\w.()]*(?:alpha|temp)[\w.()]*\*[\w.\[\]]*(?:log|lp)\w*\)\)"
+)
+"""gamma times the larger value, or the larger value less the entropy's term."""
 CRITIC = re.compile(r"critic|(?:^|[._])(?:q|qf|q_?net)\w{0,9}$|q[12]", re.IGNORECASE)
 SOFT_VALUE = re.compile(
     r"\(torch\.(?:min|minimum)\([^()]*(?:\([^()]*\)[^()]*)*\)\+\([\w.]*alpha[\w.()]*\*\w*(?:log|lp)\w*\)\)|"
@@ -71,10 +84,11 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
 
 def _is_larger_of_twins(reading: Training, text: str, scope: int) -> bool:
     """r + gamma * max(t1, t2), where a critic, or two of them, returned both."""
-    found = LARGER.search(text) if GAMMA.search(text) and text.startswith("(") else None
-    if found is None:
+    found = LARGER.search(text) if text.startswith("(") else None
+    if found is None or not (found["first"] or GAMMA.search(text)):
         return False
-    held = [reading.assigned_to(found[key], scope)[-1:] for key in ("one", "two")]
+    pair = (found["one"] or found["first"], found["two"] or found["second"])
+    held = [reading.assigned_to(name, scope)[-1:] for name in pair]
     made = [reading.calls[n].name for group in held for a in group for n in a.value.calls[:1]]
     return len(made) == 2 and all(CRITIC.search(name) for name in made)
 
@@ -93,9 +107,16 @@ def _of_logits(reading: Training) -> Iterator[Match]:
         if not OVERLAPS.search(named) or len(inputs) < 2 or "metric" in named.casefold():
             continue
         own = texts_in(reading, number)
-        shares = re.compile(r"sigmoid|softmax|one_hot|argmax|>|round|logits?_to|activation|act\(")
-        compared = any(c.scope == number for c in reading.comparisons)
-        multiplied = any(re.search(rf"\({inputs[0]}\*{inputs[1]}\)", t) for t in own)
+        names = _same_values(reading, number, inputs[0])
+        shares = re.compile(
+            r"sigmoid|softmax|argmax|(?<!<)>|round|logits?_to|activation|act\(|exp\(|"
+            rf"one_hot\([^()]*\b(?:{names})\b"
+        )
+        compared = any(
+            c.scope == number and re.search(rf"\b(?:{names})\b", render(reading, c.left))
+            for c in reading.comparisons
+        )
+        multiplied = any(re.search(rf"\((?:{names})\*\w+\)", t) for t in own)
         if not multiplied or compared or any(shares.search(t) for t in own):
             continue
         for site, call in reading.numbered(objects.sites(reading, number)):
@@ -103,9 +124,31 @@ def _of_logits(reading: Training) -> Iterator[Match]:
             if value is None or call.unpacked or reading.is_evaluation(call):
                 continue
             found = outcomes(reading, value, call.scope, site, call.arms)
-            if found and found <= {"logits", "logit"}:
+            if (found and found <= {"logits", "logit"}) or _are_logits(reading, value, call):
                 yield Match(call.span, "an overlap is computed of logits: a sigmoid is missing")
                 break
+
+
+def _same_values(reading: Training, scope: int, name: str) -> str:
+    """A parameter and names of it, also masked or of another shape, as alternatives."""
+    names = {name}
+    for line in reading.cached(lines):
+        kept = re.fullmatch(r"\(?(\w+)(?:\.(?:view|reshape|flatten|contiguous)\(.*\)|\*\w+\))?", line.text)
+        if line.scope == scope and kept and kept[1] in names:
+            names.add(line.target)
+    return "|".join(map(re.escape, sorted(names)))
+
+
+def _are_logits(reading: Training, value: Value, call: Call) -> bool:
+    """The same name is passed to a loss that takes logits, by the same function."""
+    for number, kind in loss_calls(reading) if value.kind == "name" else ():
+        other = reading.calls[number]
+        same = other.scope == call.scope and other.loops == call.loops and other.first is not None
+        if same and kind in ("cross_entropy", "bce_logits") and other.first == value:
+            return evaluate.definitions_at(reading, value.name, other) == (
+                evaluate.definitions_at(reading, value.name, call)
+            )
+    return False
 
 
 DRAWN = re.compile(r"\(\(1-(?P<lam>\w+)\)\*(?P<x>\w+)\[torch\.randperm\(")
