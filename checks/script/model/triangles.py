@@ -13,7 +13,7 @@ from doctor.facts.script import Call
 LOWEST = re.compile(r"-(?:\w+\.)*inf\b|float\('-inf'\)|-1e\+?\d|finfo\(.*\)\.min|-(?:65|99)\d\d\d")
 NEGATED = re.compile(r"^\(?~|==\s*(?:0|False)\b|logical_not\(|<\s*(?:0?\.5|1)\b|\(1-|==0\b|!=1\b")
 TRIANGLE = re.compile(r"(?:\b|\.)(?P<kind>tril|triu)\(")
-DIAGONAL = re.compile(r"(?:diagonal=|,)\(?(?P<k>-?\d+)\)?\)(?:\.\w+\([^()]*(?:\([^()]*\))?\))*\)?$")
+DIAGONAL = re.compile(r".*,(?:diagonal=)?(-?\d+)")
 PRODUCT = re.compile(
     r"q\w*@\w*k|(?:matmul|bmm)\(\w*q\w*,\w*k|einsum\(.*,\w*q\w*,\w*k", re.IGNORECASE
 )
@@ -53,8 +53,19 @@ def _hidden(reading: Training, call: Call) -> tuple[str, bool, int]:
     found = TRIANGLE.search(made)
     if found is None or re.search(r"inf|transpose\(|\.t\(\)|\.m?T\b|\.T\b", made + text):
         return "", False, 0
-    diagonal = DIAGONAL.search(made)
-    return found["kind"], negated, int(diagonal["k"]) if diagonal else 0
+    diagonal = DIAGONAL.fullmatch(_arguments(made[found.end() :]))
+    return found["kind"], negated, int(diagonal[1]) if diagonal else 0
+
+
+def _arguments(text: str) -> str:
+    """What stands before the parenthesis that closes; of methods, x.triu(1), behind a comma."""
+    depth = 1
+    for place, letter in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if not depth:
+            inner = text[:place]
+            return inner if not inner.lstrip("-").isdigit() else f",{inner}"
+    return text
 
 
 def _definition(reading: Training, call: Call, name: str) -> str:
