@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
+from doctor.checks.script.loss.batch_axes import over_batch
 from doctor.checks.script.loss.losses import RAW, loss_calls
 from doctor.checks.script.loss.reductions import implicit_axis
 from doctor.checks.script.outcomes import VIEWS, outcomes
-from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -30,7 +29,7 @@ def _dim(reading: Training, call: Call, position: int) -> object:
 
 def batch_axis(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
-    yield from _gathered_along_batch(reading)
+    yield from over_batch(reading)
     if not reading.mentions("loader", "trainer"):
         return
     for number, call in reading.numbered(
@@ -51,29 +50,6 @@ def batch_axis(reading: Training) -> Iterator[Match]:
             call.method in SHARES and dim in (1, 2, 0, -2, -3) and _is_scores(reading, value, call)
         ):
             yield Match(call.span, f"attention is normalized along axis {dim}, not over the keys")
-
-
-INSERTED = re.compile(r".*(?:\.unsqueeze\((?:dim=)?-?1\)|\.(?:view|reshape)\(-1,1\)|\[:,None\])")
-"""A column: one number for each sample."""
-OF_NETWORK = re.compile(
-    r"^(?:\w+\.)*(?:\w+_)?(?:q|qs|q_values?|q_net|qnet|policy|model|net|network|online|critic|logits|"
-    r"log_probs?|logps?|probs?)(?:_\w+|\d)?(?:\(|$)|softmax\(",
-    re.IGNORECASE,
-)
-
-
-def _gathered_along_batch(reading: Training) -> Iterator[Match]:
-    """q(states).gather(0, actions.unsqueeze(1)): the number of an action is no row."""
-    for call in reading.named("gather"):
-        given = call.args[1:] if call.name == "torch.gather" else call.args
-        axis, index = call.given("dim", int(call.name == "torch.gather")), call.given("index", 1)
-        index = given[1] if len(given) == 2 else index
-        value = objects.operand(call)
-        if axis is None or axis.literal != 0 or axis.literal is False or index is None:
-            continue
-        of_network = value is not None and OF_NETWORK.search(render(reading, value))
-        if of_network and INSERTED.fullmatch(expanded(reading, index, call, 1)):
-            yield Match(call.span, "gather along axis 0 runs over the batch: the index is a column")
 
 
 def _ends_network(reading: Training, number: int) -> bool:
@@ -264,10 +240,13 @@ RULES = (
             "F.softmax(x), or nn.Softmax(), without dim",
             "softmax of attention scores along another axis than the last",
             "normalize(dim=0) of the output of an encoder in forward()",
+            "q(states).gather(0, actions.unsqueeze(1)); conv(x).mean(dim=0) in forward()",
+            "argmax(dim=1) of (batch, time, classes); torch.cat(outputs, dim=1) of batches",
         ),
-        fix="Use dim=-1, the axis of classes or keys.",
+        fix="Use dim=-1, the axis of classes or keys; pool places, not samples; join batches with dim=0.",
         sources=("torch-losses",),
-        needs=("softmax", "log_softmax", "argmax", "max", "normalize", "Softmax", "LogSoftmax"),
+        needs=("softmax", "log_softmax", "argmax", "max", "normalize", "Softmax", "LogSoftmax",
+               "gather", "mean", "amax", "cat", "concat"),
     ),
     Rule(
         code="SCR306",
