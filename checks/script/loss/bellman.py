@@ -7,8 +7,14 @@ from collections.abc import Iterator
 
 from doctor.checks.script.loss.log_probs import of_several_numbers
 from doctor.checks.script.naming import words
-from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import Line, expanded, lines, statements, written_out
+from doctor.checks.script.rendering import (
+    Line,
+    expanded,
+    lines,
+    render,
+    statements,
+    written_out,
+)
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
@@ -85,8 +91,8 @@ def _only_at_ends(reading: Training, table: list[Line]) -> Iterator[Match]:
 
 def _stores_negated(reading: Training) -> bool:
     """buffer.push(..., not done): what is called done later may be the complement."""
-    stored = (v for c in reading.named("push", "append", "add", "store") for v in flatten(c.args))
-    return any(v.name == "Not" or "1-" in v.text.replace(" ", "") for v in stored)
+    stored = (v for c in reading.named("push", "append", "add", "store") for v in c.args)
+    return any(re.search(r"1(?:\.0)?-|Not<|~", render(reading, v)) for v in stored)
 
 
 def _signs(line: Line) -> Iterator[Match]:

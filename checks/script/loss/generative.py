@@ -135,6 +135,8 @@ def _clean_target(reading: Training) -> Iterator[Match]:
         call = reading.calls[number]
         if len(call.args) < 2 or call.args[0].kind != "name" or call.args[1].kind != "name":
             continue
+        if reading.target_function(call) is not None:
+            continue  # which has its own order of arguments
         clean, noise = call.args[0].name, call.args[1].name
         for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss"):
             names = {name for value in loss.args[:2] for name in value.all_names}

@@ -53,7 +53,8 @@ def _norm(reading: Training, norm: Call, names: set[str], number: int) -> Iterat
     if value is None:
         return
     text = expanded(reading, value, norm, 2)
-    if not (names.intersection(value.all_names) or number in value.calls):
+    written = set(re.findall(r"\w+", render(reading, value)))
+    if not (names.intersection({*value.all_names, *written}) or number in value.calls):
         return
     axis = evaluate.argument(reading, norm, "dim", 2 if torch else 1)
     if axis is None:

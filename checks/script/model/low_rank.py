@@ -9,11 +9,10 @@ from doctor.checks.script.rendering import lines, render, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
-NAMED = ("lora", "low_rank", "lowrank", "adapter")
 ZEROS = re.compile(r"torch\.nn\.Parameter\(torch\.zeros(?:_like)?\(")
 NESTED = (
     re.compile(r"linear\(.*linear\(.*,self\.(?P<a>\w+)(?:\.weight)?\)\)?,self\.(?P<b>\w+)(?:\.weight)?\)"),
-    re.compile(r"@self\.(?P<a>\w+)(?:\.(?:T|t\(\)|mT))?\)@self\.(?P<b>\w+)"),
+    re.compile(r"@self\.(?P<a>\w+)(?:\.(?:T|t\(\)|mT))?\)?@self\.(?P<b>\w+)"),
     re.compile(r"self\.(?P<a>\w+)@self\.(?P<b>\w+)"),
     re.compile(r"self\.(?P<a>\w+)\((?:\w+\.)*\w*\(?self\.(?P<b>\w+)\("),
     re.compile(r"(?:matmul|mm)\(self\.(?P<a>\w+)(?:\.T)?,self\.(?P<b>\w+)"),
@@ -24,8 +23,6 @@ INVERSE = re.compile(r"\(?(?:\w+\.)*(?:lora_)?(?:r|rank)/(?:\w+\.)*(?:lora_)?alp
 
 def both_zero(reading: Training) -> Iterator[Match]:
     """zeros_(A) and zeros_(B) of x @ A @ B: the gradient of each is a multiple of the other."""
-    if not reading.mentions(*NAMED):
-        return
     zeroed: dict[str, dict[str, Match]] = {}
     for line in reading.cached(lines):
         if line.target.startswith("self.") and ZEROS.match(line.text):
@@ -67,7 +64,7 @@ def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Itera
 
 def scale_inverted(reading: Training) -> Iterator[Match]:
     """self.scaling = r / alpha."""
-    for line in reading.cached(lines) if reading.mentions("lora") else ():
+    for line in reading.cached(lines) if reading.mentions("alpha") else ():
         if re.search(r"scal", line.target) and INVERSE.fullmatch(line.text):
             yield Match(
                 line.span,

@@ -101,7 +101,7 @@ def _wrong(kind: str, negated: bool, diagonal: int, *, infinite: bool) -> str:
 def _added(reading: Training) -> Iterator[Match]:
     """torch.tril(torch.full((n, n), -inf)): what is added to the scores."""
     filled = re.compile(
-        r"torch\.(?P<kind>tril|triu)\((?:torch\.full\(\(?[\w.,()]+\)?,(?:float\('-inf'\)|-(?:\w+\.)*inf)\)"
+        r"torch\.(?P<kind>tril|triu)\((?:torch\.full\(\(?[\w.,()]+\)?,(?:float\('-inf'\)|-(?:\w+\.)*inf)(?:,\w+=[\w.]+)*\)"
         r"|\(torch\.ones\([\w.,()=]+\)\*(?:float\('-inf'\)|-(?:\w+\.)*inf)\))(?:,(?:diagonal=)?(?P<k>-?\d+))?\)"
     )
     for text, span, _ in reading.cached(statements):
