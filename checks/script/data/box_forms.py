@@ -10,9 +10,7 @@ from doctor.checks.script.rendering import formulas_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
-ENCODED = re.compile(
-    r"\(\w+\[(?:<>|:),:2\]-(?P<a>\w+)\[(?:<>|:),:2\]\)/(?P=a)\[(?:<>|:),2:\]"
-)
+ENCODED = re.compile(r"\(\w+\[(?:<>|:),:2\]-(?P<a>\w+)\[(?:<>|:),:2\]\)/(?P=a)\[(?:<>|:),2:\]")
 OVERLAPS = ("box_iou", "generalized_box_iou", "complete_box_iou", "distance_box_iou", "nms")
 
 

@@ -175,8 +175,10 @@ def _returns_both(function: Function) -> bool:
     given = {p.name for p in function.parameters}
     boxed = {name for name in given if re.fullmatch(r"(?:gt_)?b?boxe?s?", name)}
     together = [v for v in function.returns if v.kind == "list"]
-    return bool(boxed) and len(together) == len(function.returns) > 0 and all(
-        boxed & {each.name for each in v.items} for v in together
+    return (
+        bool(boxed)
+        and len(together) == len(function.returns) > 0
+        and all(boxed & {each.name for each in v.items} for v in together)
     )
 
 
@@ -231,7 +233,7 @@ RULES = (
             "resize() of the image, and boxes that keep their numbers",
             "hflip() of the image under a condition, and boxes or a mask that stay",
             "boxes of annotation['bbox'] for MeanAveragePrecision() without box_format",
-            "box_iou(anchors, boxes) of anchors that (gt - anchors[:, :2]) / anchors[:, 2:] encodes",
+            "box_iou(anchors, boxes) beside (gt - anchors[:, :2]) / anchors[:, 2:]",
             "boxes[:, [0, 2]] = width - boxes[:, [0, 2]]: the edges stay in each other's place",
             "landmarks whose x is mirrored, and whose left and right stay (a warning)",
         ),

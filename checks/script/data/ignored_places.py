@@ -59,7 +59,9 @@ LEAVES_OUT = re.compile(
     r"-100|ignore|>=0|>-1|\[\w*(?:mask|keep|valid|active)\w*\]|[*&]\(?\w*(?:mask|valid|keep|active)|"
     r"masked_select|where\(|nonzero"
 )
-OF_TOKENS = re.compile(r"\(?(?P<labels>[\w.]*(?:labels?|tags?|targets?|y)\w*)\.(?:numel\(\)|size\(|shape)")
+OF_TOKENS = re.compile(
+    r"\(?(?P<labels>[\w.]*(?:labels?|tags?|targets?|y)\w*)\.(?:numel\(\)|size\(|shape)"
+)
 
 
 def counted_by_hand(reading: Training) -> Iterator[Match]:
@@ -156,7 +158,12 @@ def written_void(reading: Training) -> Iterator[Match]:
         numbers = evaluate.literals(reading, written[0].value, call)
         text = expanded(reading, target, call, 2) if target is not None else ""
         whole = re.fullmatch(r"\w+(?:\.\w+\([\w=.]*\))*", text)
-        if kind == "cross_entropy" and numbers == {255} and whole and "reduction" not in call.keywords:
+        if (
+            kind == "cross_entropy"
+            and numbers == {255}
+            and whole
+            and "reduction" not in call.keywords
+        ):
             message = "labels of 255 are no class, and this loss counts them"
             yield Match(call.span, message, fix="ignore_index=255.")
             return
@@ -237,7 +244,13 @@ RULES = (
         ),
         fix="keep = labels != -100; compare predictions[keep] with labels[keep].",
         sources=("transformers-token-classification",),
-        needs=("compute_metrics", "ignore_index", "ignored_labels", "numel",
-               "CrossEntropyLoss", "cross_entropy"),
+        needs=(
+            "compute_metrics",
+            "ignore_index",
+            "ignored_labels",
+            "numel",
+            "CrossEntropyLoss",
+            "cross_entropy",
+        ),
     ),
 )

@@ -66,7 +66,10 @@ def _in_batches(reading: Training, parts: list[Call], step: Call) -> str:
             value = evaluate.argument(reading, made, name, position)
             held = [value, *evaluate.options(reading, value, made)] if value else []
             text = " ".join(f"{render(reading, each)} {each.text}" for each in held)
-            if any(re.search(rf"\*len\({re.escape(s)}\)|len\({re.escape(s)}\)\*", text) for s in sources):
+            if any(
+                re.search(rf"\*len\({re.escape(s)}\)|len\({re.escape(s)}\)\*", text)
+                for s in sources
+            ):
                 return "its rate" if name == "lr_lambda" else name
     return ""
 

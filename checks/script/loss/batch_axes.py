@@ -79,7 +79,9 @@ def _picked_over_time(reading: Training) -> Iterator[Match]:
         found = last_axis_is(reading, value, call)
         width = found[0].given("out_features", 1) if found is not None else None
         if width is not None and width.literal != 1 and has_batch_first(reading, value, call):
-            yield Match(call.span, "argmax along axis 1 runs over time: the classes are the last axis")
+            yield Match(
+                call.span, "argmax along axis 1 runs over time: the classes are the last axis"
+            )
 
 
 def _joined(reading: Training) -> Iterator[Match]:

@@ -156,14 +156,18 @@ def _clean_for_noise(reading: Training) -> Iterator[Match]:
         if len(loss.args) < 2 or loss.args[1].kind != "name" or loss.args[0].kind != "name":
             continue
         clean, predicted = loss.args[1].name, loss.args[0].name
-        noisy = re.compile(rf"\w*(?:q_sample|noise\w*|diffuse|forward\w*)\((?:{clean},.*|.*\b{clean}\b.*noise.*)\)")
+        noisy = re.compile(
+            rf"\w*(?:q_sample|noise\w*|diffuse|forward\w*)\((?:{clean},.*|.*\b{clean}\b.*noise.*)\)"
+        )
         own = [line for line in reading.cached(lines) if line.scope == loss.scope]
         drawn = any(re.search(r"randn", line.text) for line in own)
         made = [line.text for line in own if line.target == predicted]
         network = re.match(r"[\w.]+\(", made[0]) if len(made) == 1 else None
         mixed = any(noisy.search(line.text) for line in own)
         if drawn and mixed and network and _samples_by_noise(reading, network[0], loss.scope):
-            message = f"the sampler takes the output for noise, and the loss compares it with {clean}"
+            message = (
+                f"the sampler takes the output for noise, and the loss compares it with {clean}"
+            )
             yield Match(loss.span, message, fix="Compare the prediction with the noise.")
 
 

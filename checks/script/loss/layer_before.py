@@ -8,8 +8,8 @@ from doctor.checks.script.reading import Reading
 from doctor.facts.script import Arms, Call, Value
 
 KEEPS = {
-    "contiguous", "float", "to", "cuda", "cpu", "clone", "detach", "relu", "gelu", "tanh", "dropout",
-    "sigmoid", "log_softmax", "softmax", "double", "half",
+    "contiguous", "float", "to", "cuda", "cpu", "clone", "detach", "relu", "gelu", "tanh",
+    "dropout", "sigmoid", "log_softmax", "softmax", "double", "half",
 }  # fmt: skip
 """Functions and methods that leave each axis in its place."""
 SAME_AXES = PASSING | {"ReLU", "GELU", "Tanh", "LayerNorm", "Sigmoid", "SiLU", "LogSoftmax"}
@@ -27,7 +27,7 @@ def layer_before(
     arms: Arms = (),
     depth: int = DEPTH,
 ) -> Use | None:
-    """The layer of torch.nn that made a value, where nothing moved an axis since; None if unknown."""
+    """The layer of torch.nn that made a value, where nothing moved an axis since, or None."""
     reading.step()
     if not depth:
         return None

@@ -9,8 +9,8 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.ends import ends
 from doctor.checks.script.loss.layer_before import has_batch_first, last_axis_is
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.loss.low_rank import both_zero
 from doctor.checks.script.loss.reductions import of_classes, over_padding
-from doctor.checks.script.model.low_rank import both_zero
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of

@@ -163,7 +163,11 @@ PRECISION = re.compile(
 
 def _precisions(reading: Training) -> Iterator[Match]:
     """exp(s) * loss + s, whose minimum is at s = -inf: the weight of a task is exp(-s)."""
-    for text, span, scope in reading.cached(statements) if reading.mentions("log_var", "logvar", "log_sigma", "log_vars") else ():
+    for text, span, scope in (
+        reading.cached(statements)
+        if reading.mentions("log_var", "logvar", "log_sigma", "log_vars")
+        else ()
+    ):
         found = PRECISION.search(written_out(reading, scope, text)) if "+" in text else None
         name = (found["a"] or found["b"]) if found else ""
         if re.search(r"log_?(?:var|sigma)|(?:^|\.)s\b", name) and found:
@@ -176,7 +180,9 @@ def _precisions(reading: Training) -> Iterator[Match]:
 
 SIDES = re.compile(r"(?:\b|\.)min(?:imum)?\(.*\)-(?:\w+\.)?max(?:imum)?\(")
 """The end of what two boxes share, minus its start."""
-FLOOR = re.compile(r"clamp|clip|relu|max(?:imum)?\((?:0|torch\.zeros|.*,0(?:\.0)?\)|.*zeros)|where|(?<!<)>")
+FLOOR = re.compile(
+    r"clamp|clip|relu|max(?:imum)?\((?:0|torch\.zeros|.*,0(?:\.0)?\)|.*zeros)|where|(?<!<)>"
+)
 
 
 def _apart(reading: Training) -> Iterator[Match]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -23,14 +22,18 @@ SMALL = 0.3
 
 def any_length(reading: Training) -> Iterator[Match]:
     """cross_entropy(z @ z.t() / 0.1, ...) of what a Linear returned."""
-    if not LENGTHS.isdisjoint(reading.by_method) or reading.mentions("normed", "normalized", "unit"):
+    if not LENGTHS.isdisjoint(reading.by_method) or reading.mentions(
+        "normed", "normalized", "unit"
+    ):
         return
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         if kind != "cross_entropy" or call.first is None:
             continue
         for quotient, temperature in _quotients(reading, call.first, call):
-            factors = [v for part in flatten([quotient]) if part.name == "MatMult" for v in part.items]
+            factors = [
+                v for part in flatten([quotient]) if part.name == "MatMult" for v in part.items
+            ]
             if factors and all(_is_raw(reading, each, call) for each in factors):
                 message = f"embeddings of any length are compared at temperature {temperature:g}"
                 yield Match(
@@ -43,25 +46,28 @@ def _quotients(
     reading: Training, value: Value, call: Call, depth: int = 5
 ) -> Iterator[tuple[Value, float]]:
     """What a value was divided by a small number, below masks and names."""
+    made = reading.call_of(value)
     if not depth:
         return
     if value.kind == "name":
-        for each in evaluate.definitions_at(reading, value.name, call):
-            if each.scope == call.scope:
-                yield from _quotients(reading, each.value, call, depth - 1)
-    elif value.kind == "call" and reading.calls[value.call].method in ("masked_fill", "masked_fill_"):
-        made = reading.calls[value.call]
+        held = evaluate.definitions_at(reading, value.name, call)
+        for each in (each for each in held if each.scope == call.scope):
+            yield from _quotients(reading, each.value, call, depth - 1)
+    elif made is not None and made.method in ("masked_fill", "masked_fill_"):
         inner = made.base or Value("name", name=made.receiver)
         yield from _quotients(reading, inner, made, depth - 1)
     elif value.name == "Div" and len(value.items) == 2:
-        numbers = evaluate.literals(reading, value.items[1], call)
-        known = [float(n) for n in numbers if isinstance(n, int | float)]
-        if len(known) == len(numbers) == 1 and 0 < known[0] <= SMALL:
-            product = value.items[0]
-            for each in (
-                evaluate.options(reading, product, call) if product.kind == "name" else [product]
-            ):
-                yield each, known[0]
+        product, temperature = value.items[0], _small(reading, value.items[1], call)
+        named = product.kind == "name"
+        for factor in evaluate.options(reading, product, call) if named else [product]:
+            if temperature:
+                yield factor, temperature
+
+
+def _small(reading: Training, value: Value, call: Call) -> float:
+    """The temperature, 0 where it is none or not known."""
+    number = evaluate.number(reading, value, call)
+    return number if number is not None and 0 < number <= SMALL else 0.0
 
 
 def _is_raw(reading: Training, value: Value, call: Call, depth: int = 5) -> bool:

@@ -133,7 +133,9 @@ def _same_values(reading: Training, scope: int, name: str) -> str:
     """A parameter and names of it, also masked or of another shape, as alternatives."""
     names = {name}
     for line in reading.cached(lines):
-        kept = re.fullmatch(r"\(?(\w+)(?:\.(?:view|reshape|flatten|contiguous)\(.*\)|\*\w+\))?", line.text)
+        kept = re.fullmatch(
+            r"\(?(\w+)(?:\.(?:view|reshape|flatten|contiguous)\(.*\)|\*\w+\))?", line.text
+        )
         if line.scope == scope and kept and kept[1] in names:
             names.add(line.target)
     return "|".join(map(re.escape, sorted(names)))

@@ -17,7 +17,7 @@ FIX = "Add up (pred == y).sum() and len(y), and divide once."
 
 
 def unequal_batches(reading: Training) -> Iterator[Match]:
-    """acc += (pred == y).float().mean() over a loader whose last batch is smaller, / len(loader)."""
+    """acc += (pred == y).float().mean(), and acc / len(loader), whose last batch is smaller."""
     loaders = _with_a_rest(reading)
     for each in reading.assignments if loaders else ():
         if not each.augmented or each.operator != "Add" or not each.loops:
@@ -28,7 +28,9 @@ def unequal_batches(reading: Training) -> Iterator[Match]:
         quiet = reading.under_no_grad(each.contexts)
         if not source or not quiet or not SHARE.search(whole) or "*" in whole.partition("==")[0]:
             continue
-        by = re.compile(rf"\b{re.escape(each.target)}\)?/len\((?:{'|'.join(map(re.escape, source))})\)")
+        by = re.compile(
+            rf"\b{re.escape(each.target)}\)?/len\((?:{'|'.join(map(re.escape, source))})\)"
+        )
         for value, span, scope in reading.expressions:
             if scope == each.scope and by.search(render(reading, value)):
                 yield Match(span, MESSAGE, fix=FIX)

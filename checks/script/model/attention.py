@@ -264,7 +264,7 @@ RULES = (
         fires=(
             "torch.tril(...).bool() as mask of nn.Transformer layers or MultiheadAttention",
             "torch.triu(...).bool() as attn_mask of scaled_dot_product_attention",
-            "scores.masked_fill(torch.triu(ones) == 0, -inf); masked_fill(torch.tril(ones).bool(), -inf)",
+            "scores.masked_fill(torch.triu(ones) == 0, -inf), or of torch.tril(ones).bool()",
             "an encoder without a mask that learns x[:, 1:] from x[:, :-1]",
         ),
         fix="Pass nn.Transformer.generate_square_subsequent_mask(n), or is_causal=True.",

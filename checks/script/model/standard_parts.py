@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.model.low_rank import scale_inverted
+from doctor.checks.script.loss.low_rank import scale_inverted
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import formulas, render, written_out
 from doctor.checks.script.rule import Match, Rule, each_of

@@ -32,7 +32,9 @@ def written_masks(reading: Training) -> Iterator[Match]:
         if len(call.args) != 2 or not scored:
             continue
         if LOWEST.search(render(reading, call.args[1])):
-            message = _wrong(*_hidden(reading, call), infinite="inf" in render(reading, call.args[1]))
+            message = _wrong(
+                *_hidden(reading, call), infinite="inf" in render(reading, call.args[1])
+            )
             if message:
                 yield Match(call.span, message)
     yield from _added(reading)

@@ -58,7 +58,9 @@ def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Itera
                 if len(pair) == 2 and pair <= names.keys() - redrawn:
                     last = max((names[name] for name in pair), key=lambda m: m.span.order)
                     message = f"{' and '.join(sorted(pair))} are both 0: neither gets a gradient"
-                    yield Match(last.span, message, fix="Draw one of them: nn.init.kaiming_uniform_.")
+                    yield Match(
+                        last.span, message, fix="Draw one of them: nn.init.kaiming_uniform_."
+                    )
                     return
 
 
