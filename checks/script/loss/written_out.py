@@ -10,18 +10,15 @@ from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians
-from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.negatives import negatives
+from doctor.checks.script.loss.overlaps import of_logits
 from doctor.checks.script.loss.signs import signs_hold
 from doctor.checks.script.naming import words
-from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import (
     containing,
     expanded,
-    lines,
     render,
     statements,
-    texts_in,
 )
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -29,7 +26,6 @@ from doctor.facts.script import Call, Function, Value
 
 GAMMA = re.compile(DISCOUNT)
 FOCAL = re.compile(r"(?<!-)\b(?:pt|p_t|prob_?t|true_prob\w*)\*\*[\w.]*gamma\b")
-OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
 TWINS = re.compile(
     r"torch\.(?:max|maximum)\((?P<one>[\w.]*q\w*?)1(?P<rest>\w*)\(.*,(?P=one)2(?P=rest)\(",
     re.IGNORECASE,
@@ -69,7 +65,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
         signs = {key for m in HINGE.finditer(text) for key, v in m.groupdict().items() if v}
         if signs == {"one", "two"}:
             yield Match(span, "the hinge is relu(1 - real) and relu(1 + fake): signs are exchanged")
-    yield from _of_logits(reading)
+    yield from of_logits(reading)
     yield from _mixed_apart(reading)
     yield from _variances(reading)
     yield from _bounds(reading)
@@ -97,60 +93,6 @@ def _is_focal(function: Function) -> bool:
     return "focal" in f"{function.owner} {function.name}".casefold() or "gamma" in {
         parameter.name for parameter in function.parameters
     }
-
-
-def _of_logits(reading: Training) -> Iterator[Match]:
-    """dice(net(x), mask), where neither applies a sigmoid."""
-    for number, function in enumerate(reading.script.functions):
-        named = f"{function.owner} {function.name}"
-        inputs = [p.name for p in function.parameters if p.name != "self"]
-        if not OVERLAPS.search(named) or len(inputs) < 2 or "metric" in named.casefold():
-            continue
-        own = texts_in(reading, number)
-        names = _same_values(reading, number, inputs[0])
-        shares = re.compile(
-            r"sigmoid|softmax|argmax|(?<!<)>|round|logits?_to|activation|act\(|exp\(|"
-            rf"one_hot\([^()]*\b(?:{names})\b"
-        )
-        compared = any(
-            c.scope == number and re.search(rf"\b(?:{names})\b", render(reading, c.left))
-            for c in reading.comparisons
-        )
-        multiplied = any(re.search(rf"\((?:{names})\*\w+\)", t) for t in own)
-        if not multiplied or compared or any(shares.search(t) for t in own):
-            continue
-        for site, call in reading.numbered(objects.sites(reading, number)):
-            value = call.given(inputs[0], 0)
-            if value is None or call.unpacked or reading.is_evaluation(call):
-                continue
-            found = outcomes(reading, value, call.scope, site, call.arms)
-            if (found and found <= {"logits", "logit"}) or _are_logits(reading, value, call):
-                yield Match(call.span, "an overlap is computed of logits: a sigmoid is missing")
-                break
-
-
-def _same_values(reading: Training, scope: int, name: str) -> str:
-    """A parameter and names of it, also masked or of another shape, as alternatives."""
-    names = {name}
-    for line in reading.cached(lines):
-        kept = re.fullmatch(
-            r"\(?(\w+)(?:\.(?:view|reshape|flatten|contiguous)\(.*\)|\*\w+\))?", line.text
-        )
-        if line.scope == scope and kept and kept[1] in names:
-            names.add(line.target)
-    return "|".join(map(re.escape, sorted(names)))
-
-
-def _are_logits(reading: Training, value: Value, call: Call) -> bool:
-    """The same name is passed to a loss that takes logits, by the same function."""
-    for number, kind in loss_calls(reading) if value.kind == "name" else ():
-        other = reading.calls[number]
-        same = other.scope == call.scope and other.loops == call.loops and other.first is not None
-        if same and kind in ("cross_entropy", "bce_logits") and other.first == value:
-            return evaluate.definitions_at(reading, value.name, other) == (
-                evaluate.definitions_at(reading, value.name, call)
-            )
-    return False
 
 
 DRAWN = re.compile(r"\(\(1-(?P<lam>\w+)\)\*(?P<x>\w+)\[torch\.randperm\(")

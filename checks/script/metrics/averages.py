@@ -329,7 +329,7 @@ RULES = (
             "exp(loss) or sqrt(mse) of batches, averaged",
             "a score of what the loop over batches sets anew: of the last batch alone",
             "2 ** loss of a cross-entropy",
-            "(pred == y).float().mean() of batches of which the last is smaller, averaged",
+            "a note: the mean of accuracies of batches, of which the last is smaller",
         ),
         fix="Collect predictions and labels in the loop, compute the score once; take the root or "
         "the exponential of the mean loss.",

@@ -211,22 +211,6 @@ def _unmoved(reading: Training, call: Call) -> Call:
     return call
 
 
-SHARE_OF_PROCESS = re.compile(
-    r"\b(\w+)(?:\[\w+\])?(?:\.item\(\))?/len\((\w+\.sampler|\w*loader\w*)\)(?!\)?[/*])"
-)
-
-
-def counted_of_process(reading: Training) -> Iterator[Match]:
-    """A sum over all processes, divided by what one process reads."""
-    summed = {(c.scope, c.args[0].name) for c in reading.calls
-              if c.name == "torch.distributed.all_reduce" and len(c.args) == 1
-              and not {"op", "async_op"} & c.keywords.keys()}  # fmt: skip
-    for text, span, scope in reading.cached(statements) if summed else ():
-        found = SHARE_OF_PROCESS.search(text)
-        if found and (scope, found[1]) in summed and "size" not in text:
-            yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")
-
-
 RULES = (
     Rule(
         code="SCR376",
@@ -284,7 +268,7 @@ RULES = (
         slug="metric-of-one-epoch",
         title="A metric is of one epoch, and of what it counts",
         severity="fail",
-        find=each_of(of_epoch, counted_of_process, averaged_norms, whole.of_all_processes),
+        find=each_of(of_epoch, whole.of_process, averaged_norms, whole.of_all_processes),
         why="torchmetrics goes on counting until reset(); a count that all_reduce summed is of all "
         "processes.",
         fires=(

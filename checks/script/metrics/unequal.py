@@ -33,7 +33,7 @@ def unequal_batches(reading: Training) -> Iterator[Match]:
         )
         for value, span, scope in reading.expressions:
             if scope == each.scope and by.search(render(reading, value)):
-                yield Match(span, MESSAGE, fix=FIX)
+                yield Match(span, MESSAGE, "note", fix=FIX)
                 break
     yield from _of_lists(reading, loaders)
 
@@ -66,5 +66,5 @@ def _of_lists(reading: Training, loaders: set[str]) -> Iterator[Match]:
         mean = re.compile(rf"sum\({name}\)/len\({name}\)|(?:\.|^)mean\({name}\)")
         for value, span, scope in reading.expressions:
             if scope == call.scope and mean.search(render(reading, value)):
-                yield Match(span, MESSAGE, fix=FIX)
+                yield Match(span, MESSAGE, "note", fix=FIX)
                 break
