@@ -11,6 +11,7 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
 LOWEST = re.compile(r"-(?:\w+\.)*inf\b|float\('-inf'\)|-1e\+?\d|finfo\(.*\)\.min|-(?:65|99)\d\d\d")
+INFINITE = re.compile(r"(?<!f)inf\b")
 NEGATED = re.compile(r"^\(?~|==\s*(?:0|False)\b|logical_not\(|<\s*(?:0?\.5|1)\b|\(1-|==0\b|!=1\b")
 TRIANGLE = re.compile(r"(?:\b|\.)(?P<kind>tril|triu)\(")
 DIAGONAL = re.compile(r".*,(?:diagonal=)?(-?\d+)")
@@ -33,7 +34,8 @@ def written_masks(reading: Training) -> Iterator[Match]:
             continue
         if LOWEST.search(render(reading, call.args[1])):
             message = _wrong(
-                *_hidden(reading, call), infinite="inf" in render(reading, call.args[1])
+                *_hidden(reading, call),
+                infinite=INFINITE.search(render(reading, call.args[1])) is not None,
             )
             if message:
                 yield Match(call.span, message)
@@ -66,7 +68,8 @@ def _arguments(text: str) -> str:
         depth += {"(": 1, ")": -1}.get(letter, 0)
         if not depth:
             inner = text[:place]
-            return inner if not inner.lstrip("-").isdigit() else f",{inner}"
+            own = inner.removeprefix("diagonal=").lstrip("-").isdigit()
+            return f",{inner}" if own else inner
     return text
 
 
