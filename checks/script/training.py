@@ -334,8 +334,9 @@ class Training(Reading):
             return False
         function = self.function(each.scope)
         called = not each.scope or function.owner or self.call_sites.get(each.scope)
+        trains = any(self.calls[n].scope == each.scope for n in self.optimizers)
         inner = [branch for branch, _ in each.arms if self.branches[branch].kind == "if"]
-        return bool(called) and not (inner and each.loops)
+        return (bool(called) or trains) and not (inner and each.loops)
 
     def _is_of_copy(self, loop: Loop) -> bool:
         """The loop is over the parameters of a deepcopy(), which may stay as it is."""

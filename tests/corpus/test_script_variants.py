@@ -23,6 +23,7 @@ SPELLINGS = [
     *tomllib.loads(Path(__file__).with_name("script_parts.toml").read_text())["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_names.toml").read_text())["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_sound.toml").read_text())["spelling"],
+    *tomllib.loads(Path(__file__).with_name("script_planted.toml").read_text())["spelling"],
 ]
 CODE = {each["name"]: each["code"] for each in TABLE["training"]}
 
@@ -53,3 +54,25 @@ def test_another_spelling_is_reported_and_a_sound_neighbour_is_not(
 ) -> None:
     found = reported(spelling["code"])
     assert spelling["reports"] in found if spelling["reports"] else found == set()
+
+
+UNEQUAL = """
+import torch
+from torch.utils.data import DataLoader
+val_loader = DataLoader(val, batch_size=100{more})
+def evaluate(model):
+    model.eval()
+    accuracies = []
+    with torch.no_grad():
+        for x, y in val_loader:
+            accuracies.append((model(x).argmax(1) == y).float().mean().item())
+    return sum(accuracies) / len(accuracies)
+"""
+
+
+def test_a_smaller_last_batch_in_a_mean_of_accuracies_is_a_note() -> None:
+    for more, expected in (("", {"SCR265"}), (", drop_last=True", set())):
+        script = read_python("train.py", UNEQUAL.format(more=more).encode(), relevant=RELEVANT)
+        hits = lint(script, ScriptMachine())
+        notes = {h.code for h in hits if h.severity == "note" and h.code == "SCR265"}
+        assert notes == expected

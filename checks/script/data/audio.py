@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -179,7 +180,8 @@ def _blank(reading: Training, call: Call) -> Iterator[Match]:
     """The blank is number 0, and so is the first letter."""
     made = objects.known_callees(reading, call) or [call]
     blank = next((m.keywords["blank"] for m in made if "blank" in m.keywords), None)
-    if any(m.args for m in made if m is not call) or (blank is not None and blank.literal != 0):
+    numbers = evaluate.literals(reading, blank, call) if blank is not None else {0}
+    if any(m.args for m in made if m is not call) or numbers != {0}:
         return
     tables = re.compile(r"DictComp<enumerate\((\w+)\),(\w+),(\w+)>")
     for each in reading.assignments:
@@ -188,6 +190,10 @@ def _blank(reading: Training, call: Call) -> Iterator[Match]:
         if not found or len(held) != 1:
             continue
         value = held[0].value
+        while value.name == "Add" and value.items:
+            value = value.items[0]
+        if value.name.startswith("string.ascii_l"):
+            value = Value("literal", literal=string.ascii_lowercase)
         letters = str(value.literal) if isinstance(value.literal, str) else ""
         listed = value.items[0].literal if value.items else None
         first = letters[:1] if letters else listed if isinstance(listed, str) else "_"

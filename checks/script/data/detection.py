@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.data import mirrored
+from doctor.checks.script.data.box_forms import of_anchors
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Span, Value
+from doctor.facts.script import Function, Span, Value
 
 MODELS = re.compile(r"torchvision\.models\.detection\.\w+")
 SOFTMAX = re.compile(r"rcnn|ssd", re.IGNORECASE)
@@ -29,6 +30,7 @@ def boxes(reading: Training) -> Iterator[Match]:
         yield from _background(reading)
         if any(SOFTMAX.search(c.name) for c in models):
             yield from _from_zero(reading)
+    yield from of_anchors(reading)
     yield from _flipped_alone(reading)
     yield from _resized_alone(reading)
     yield from mirrored.landmarks(reading)
@@ -144,7 +146,8 @@ def _names(reading: Training, listed: str) -> list[str]:
 def _flipped_alone(reading: Training) -> Iterator[Match]:
     """An image is flipped at random, and boxes of the same function stay."""
     for scope, function in enumerate(reading.script.functions):
-        if function.name != "__getitem__":
+        pair = _returns_both(function)
+        if function.name != "__getitem__" and not pair:
             continue
         calls = reading.calls_in(scope)
         flips = [c for c in calls if c.arms and not c.method[:1].isupper() and (
@@ -154,7 +157,7 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
                  for n in v.all_names if re.search(r"box|keypoint", n)]  # fmt: skip
         dicts = [key for v in reading.values_in(scope) for part in (v, *v.items)
                  for key in part.keys]  # fmt: skip
-        if not flips or not (boxed and "boxes" in dicts):
+        if not flips or not (pair or (boxed and "boxes" in dicts)):
             continue
         changed = [a for a in reading.assignments if a.scope == scope
                    and re.search(r"box|keypoint|target", a.target) and a.arms]  # fmt: skip
@@ -165,6 +168,18 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
             what = f"{flips[0].method} moves the image, and its boxes stay"
             fix = "boxes[:, [0, 2]] = width - boxes[:, [2, 0]] where hflip is applied."
             yield Match(flips[0].span, what, fix=fix if flips[0].method == "hflip" else "")
+
+
+def _returns_both(function: Function) -> bool:
+    """def augment(image, boxes): ...; return image, boxes."""
+    given = {p.name for p in function.parameters}
+    boxed = {name for name in given if re.fullmatch(r"(?:gt_)?b?boxe?s?", name)}
+    together = [v for v in function.returns if v.kind == "list"]
+    return (
+        bool(boxed)
+        and len(together) == len(function.returns) > 0
+        and all(boxed & {each.name for each in v.items} for v in together)
+    )
 
 
 def _each_changed(reading: Training, scope: int) -> bool:
@@ -218,6 +233,7 @@ RULES = (
             "resize() of the image, and boxes that keep their numbers",
             "hflip() of the image under a condition, and boxes or a mask that stay",
             "boxes of annotation['bbox'] for MeanAveragePrecision() without box_format",
+            "box_iou(anchors, boxes) beside (gt - anchors[:, :2]) / anchors[:, 2:]",
             "boxes[:, [0, 2]] = width - boxes[:, [0, 2]]: the edges stay in each other's place",
             "landmarks whose x is mirrored, and whose left and right stay (a warning)",
         ),
@@ -226,6 +242,7 @@ RULES = (
         sources=("torchvision-models", "vision-1952"),
         needs=(
             "detection",
+            "box_iou",
             "boxes",
             "bbox",
             "MeanAveragePrecision",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
@@ -30,9 +30,8 @@ def leaves_places_out(reading: Training) -> bool:
 def counted(reading: Training) -> Iterator[Match]:
     """compute_metrics of labels with -100, which it does not leave out."""
     tokens = any("TokenClassification" in name for name in reading.model_names)
-    filled = leaves_places_out(reading)
     causal = any("CausalLM" in name for name in reading.model_names)
-    if not (tokens or (causal and filled)):
+    if not (tokens or (causal and leaves_places_out(reading))):
         return
     for scope in metric_functions(reading):
         function = reading.function(scope)
@@ -54,6 +53,39 @@ def counted(reading: Training) -> Iterator[Match]:
             yield Match(
                 function.span, "places with label -100 count as wrong: they are not left out"
             )
+
+
+LEAVES_OUT = re.compile(
+    r"-100|ignore|>=0|>-1|\[\w*(?:mask|keep|valid|active)\w*\]|[*&]\(?\w*(?:mask|valid|keep|active)|"
+    r"masked_select|where\(|nonzero"
+)
+OF_TOKENS = re.compile(
+    r"\(?(?P<labels>[\w.]*(?:labels?|tags?|targets?|y)\w*)\.(?:numel\(\)|size\(|shape)"
+)
+
+
+def counted_by_hand(reading: Training) -> Iterator[Match]:
+    """hits += (pred == labels).sum() and count += labels.numel() of labels with -100."""
+    filled = {
+        each.target.partition("[")[0]
+        for each in (reading.stores if "numel" in reading.by_method else ())
+        if any(v.literal == -100 for v in flatten([each.value]))
+        or "-100" in render(reading, each.value)
+    }
+    for scope in {c.scope for c in reading.comparisons} if filled else ():
+        texts = texts_in(reading, scope)
+        compared = [c for c in reading.comparisons if c.scope == scope and c.operator == "=="]
+        sides = {side.name for c in compared for side in (c.left, c.right) if side.kind == "name"}
+        tests = [f"{c.operator}{render(reading, c.right)}" for c in reading.comparisons
+                 if c.scope == scope]  # fmt: skip
+        if any(LEAVES_OUT.search(text) for text in (*texts, *tests)):
+            continue
+        counts = [(m["labels"], each.span) for each in reading.stores
+                  if each.scope == scope and each.augmented
+                  and (m := OF_TOKENS.fullmatch(render(reading, each.value)))]  # fmt: skip
+        for labels, span in counts:
+            if labels in sides and labels in filled and any("argmax(" in t for t in texts):
+                yield Match(span, "places with label -100 count as wrong: they are not left out")
 
 
 LOSSES = ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
@@ -104,6 +136,37 @@ def _takes_labels(reading: Training) -> bool:
         if kind in ("cross_entropy", "nll") and len((call := reading.calls[n]).args) > 1
     ]
     return bool(taken) and all("label" in text.casefold() for text in taken)
+
+
+VOID = re.compile(r"void|ignore", re.IGNORECASE)
+
+
+def written_void(reading: Training) -> Iterator[Match]:
+    """mask[...] = 255, or VOID, and a cross-entropy that leaves nothing out."""
+    if reading.mentions("ignore_index", "ignore_label"):
+        return
+    written = [
+        a
+        for a in reading.script.parts
+        if (a.value.literal == 255 or VOID.search(a.value.name) is not None)
+        and re.search(r"mask|label|target|seg|gt", a.target)
+        and "[" in a.target
+    ]
+    for number, kind in loss_calls(reading) if written else ():
+        call = reading.calls[number]
+        target = call.given("target", 1)
+        numbers = evaluate.literals(reading, written[0].value, call)
+        text = expanded(reading, target, call, 2) if target is not None else ""
+        whole = re.fullmatch(r"\w+(?:\.\w+\([\w=.]*\))*", text)
+        if (
+            kind == "cross_entropy"
+            and numbers == {255}
+            and whole
+            and "reduction" not in call.keywords
+        ):
+            message = "labels of 255 are no class, and this loss counts them"
+            yield Match(call.span, message, fix="ignore_index=255.")
+            return
 
 
 ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "overflow", "subword",
@@ -169,16 +232,25 @@ RULES = (
         slug="ignored-labels-counted",
         title="Metrics and losses leave out places without a label",
         severity="fail",
-        find=each_of(counted, other_index),
+        find=each_of(counted, counted_by_hand, other_index, written_void),
         why="Sub-words and padding have label -100, which no prediction equals: accuracy and F1 "
         "depend on how long the texts are. To a loss with another ignore_index -100 is a class: it "
         "raises, on a GPU as a device-side assertion.",
         fires=(
             "compute_metrics of a token classifier that nowhere mentions -100",
             "ignore_index=pad_token_id beside labels that are -100",
+            "mask[...] = 255 and a cross-entropy without ignore_index",
+            "count += labels.numel() beside (pred == labels).sum(), of labels that hold -100",
         ),
         fix="keep = labels != -100; compare predictions[keep] with labels[keep].",
         sources=("transformers-token-classification",),
-        needs=("compute_metrics", "ignore_index"),
+        needs=(
+            "compute_metrics",
+            "ignore_index",
+            "ignored_labels",
+            "numel",
+            "CrossEntropyLoss",
+            "cross_entropy",
+        ),
     ),
 )

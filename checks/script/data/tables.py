@@ -10,7 +10,7 @@ from doctor.checks.script.data.items import ahead, future
 from doctor.checks.script.rendering import expanded, formulas, lines, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Assignment, Call, Span, Value
 
 GROUPS = re.compile(r"(?:patient|subject|speaker|participant|person|animal|case|video|scene|series|"
                     r"recording)(?:_?(?:id|no|num|name|key|number))$|^(?:patient|subject|speaker)$",
@@ -22,25 +22,35 @@ TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", r
 
 
 WINDOW = re.compile(r"(?P<of>[\w.]+)\[(?P<start>\w+):(?P<end>\((?P=start)\+[\w.]+\))\]")
-LAST = re.compile(r"(?P<of>[\w.]+)\[\((?P<end>\(\w+\+[\w.]+\))-1\)\]")
-TARGET = re.compile(r"(?:y|targets?|labels?|outputs?)(?:_(?:i|t|true|train|seq|batch))?")
+LAST = re.compile(r"(?P<of>[\w.]+)\[\((?P<end>\(\w+\+[\w.]+\))-1\)(?:,[\w:]+)?\]")
+TARGET = re.compile(r"(?:ys?|targets?|labels?|outputs?)(?:_(?:i|t|true|train|seq|batch))?")
 
 
 def _last_of_window(reading: Training) -> Iterator[Match]:
     """x = series[i : i + n], y = series[i + n - 1]: the target is the last input."""
     windows: dict[tuple[int, str], set[str]] = {}
-    for line in reading.cached(lines):
-        inside = WINDOW.fullmatch(line.text)
+    for name, text, span, scope in _set_or_appended(reading):
+        inside = WINDOW.fullmatch(text)
         if inside:
-            windows.setdefault((line.scope, inside["of"]), set()).add(inside["end"])
-        last = LAST.fullmatch(line.text)
-        named = line.target.rpartition(".")[2].casefold()
-        if (
-            last
-            and last["end"] in windows.get((line.scope, last["of"]), ())
-            and TARGET.fullmatch(named)
-        ):
-            yield Match(line.span, f"{line.target} is the last value of the window before it")
+            windows.setdefault((scope, inside["of"]), set()).add(inside["end"])
+        last = LAST.fullmatch(text)
+        named = name.rpartition(".")[2].casefold()
+        if last and last["end"] in windows.get((scope, last["of"]), ()) and TARGET.fullmatch(named):
+            yield Match(span, f"{name} is the last value of the window before it")
+
+
+def _set_or_appended(reading: Training) -> Iterator[tuple[str, str, Span, int]]:
+    """What a name is assigned, and what a list is given, in their order."""
+    if "append" not in reading.by_method:
+        yield from ((a.target, a.text, a.span, a.scope) for a in reading.cached(lines))
+        return
+    given = [(a.target, a.text, a.span, a.scope) for a in reading.cached(lines)]
+    given += [
+        (call.receiver, render(reading, call.args[0]), call.span, call.scope)
+        for call in reading.named("append")
+        if len(call.args) == 1
+    ]
+    yield from sorted(given, key=lambda each: each[2].order)
 
 
 def features(reading: Training) -> Iterator[Match]:

@@ -82,6 +82,13 @@ def _follow_name(
     _follow_owner(reading, name, scope, position, arms, graph, depth, bool(found))
 
 
+def _listed(reading: Training, value: Value | None) -> list[Value]:
+    """The lists that are written out in what a loop goes over, also below zip() and enumerate()."""
+    call = reading.call_of(value)
+    given = call.args if call is not None and call.name in ("zip", "enumerate") else (value,)
+    return [each for each in given if each is not None and each.kind == "list"]
+
+
 def _follow_owner(
     reading: Training,
     name: str,
@@ -94,7 +101,11 @@ def _follow_owner(
 ) -> None:
     """Of what nothing here assigns: the object that it is a part of."""
     key, parts = reading.key(name, scope), name.split(".")
-    bound = any(name in loop.targets for loop in reading.loops if loop.scope == scope)
+    loops = [loop for loop in reading.loops if loop.scope == scope and name in loop.targets]
+    bound = bool(loops)
+    for loop in loops:
+        for each in _listed(reading, loop.iterable):
+            follow(reading, each, scope, position, arms, graph, depth - 1)
     if not found and not bound and key not in reading.trained_names:
         if len(parts) > 1 and not parts[-1].startswith(MARK):
             _follow_name(reading, ".".join(parts[:-1]), scope, position, arms, graph, depth - 1)

@@ -11,6 +11,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loop.in_samples import in_samples
 from doctor.checks.script.loop.lightning_schedules import stepped_per_epoch
 from doctor.checks.script.loop.schedule_lengths import LENGTHS
+from doctor.checks.script.loop.schedule_settings import counted_apart
 from doctor.checks.script.loop.schedules import (
     returned_schedulers,
     scheduler_steps,
@@ -34,6 +35,7 @@ def wrong_unit(reading: Training) -> Iterator[Match]:
     yield from _in_micro_batches(reading)
     for number, name, home in _with_homes(reading):
         made = reading.calls[number]
+        yield from counted_apart(reading, number, name, home)
         length = _length(reading, made)
         if length is None:
             continue
@@ -293,6 +295,7 @@ RULES = (
         "batches that steps per epoch stays in its warm-up. The rate is wrong for most of the run.",
         fires=(
             "a length that is the number of epochs, and step() in the loop over batches",
+            "a warm-up, milestones or a step_size in epochs, and step() in the loop over batches",
             "a length of len(loader) of a schedule that ends, and step() per batch in a loop over "
             "epochs",
             "a length of len(loader) * epochs, and step() once per epoch",

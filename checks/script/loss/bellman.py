@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from doctor.checks.script.loss.log_probs import of_several_numbers
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import Line, expanded, lines, statements, written_out
+from doctor.checks.script.rendering import (
+    Line,
+    expanded,
+    lines,
+    render,
+    statements,
+    written_out,
+)
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
@@ -37,6 +44,7 @@ ACTOR = re.compile(
 
 def formulas(reading: Training) -> Iterator[Match]:
     table = reading.cached(lines)
+    yield from _only_at_ends(reading, table)
     for line in table:
         yield from _own_element(table, line)
         yield from _entropy_kept(line)
@@ -52,6 +60,39 @@ def formulas(reading: Training) -> Iterator[Match]:
     yield from _worst_action(reading)
     yield from of_several_numbers(reading)
     yield from _whole(reading)
+
+
+AT_END = re.compile(
+    rf"\(?[\w.\[\]]*(?:rew|\br|td)\w*(?:\[\w+\])?\+\(.*{GAMMA}.*\*(?P<done>(?:\w+\.)*"
+    r"(?:dones?|terminated|terminals?|terminations|done_batch|batch_dones?)(?:\[\w+\])?)\)"
+    rf"|\(?[\w.\[\]]*(?:rew|\br|td)\w*(?:\[\w+\])?\+\(\((?P<first>(?:\w+\.)*"
+    rf"(?:dones?|terminated|terminals?)(?:\[\w+\])?)\*{GAMMA}\)"
+)
+"""r + gamma * v * done, where done is no complement."""
+
+
+def _only_at_ends(reading: Training, table: list[Line]) -> Iterator[Match]:
+    """r + gamma * next_q * done: the future counts where there is none."""
+    found = [(line, part) for line in table if (part := AT_END.match(line.text))]
+    names = {(part["done"] or part["first"]).partition("[")[0] for _, part in found}
+    turned = names and any(
+        (line.target in names and re.search(r"1-|1\.0-|~|not|invert|else", line.text))
+        for line in table
+    )
+    negated = names and reading.mentions("not_done", "notdone", "nonterminal", "non_terminal")
+    for line, part in found if not (turned or negated or _stores_negated(reading)) else ():
+        done = part["done"] or part["first"]
+        yield Match(
+            line.span,
+            f"the value of the next state counts where {done} is 1, and nowhere else",
+            fix=f"gamma * next_value * (1 - {done})",
+        )
+
+
+def _stores_negated(reading: Training) -> bool:
+    """buffer.push(..., not done): what is called done later may be the complement."""
+    stored = (v for c in reading.named("push", "append", "add", "store") for v in c.args)
+    return any(re.search(r"1(?:\.0)?-|Not<|~", render(reading, v)) for v in stored)
 
 
 def _signs(line: Line) -> Iterator[Match]:
@@ -212,7 +253,7 @@ RULES = (
         fires=(
             "adv[t] = delta + gamma * lam * adv[t] in a loop backwards",
             "r + gamma * q(next).max(1)[1], the number of an action; q(next).max() over a batch",
-            "r + gamma * (1 - done) * q - alpha * log_prob",
+            "r + gamma * (1 - done) * q - alpha * log_prob; r + gamma * q * done",
             "ratio = exp(old - new)",
             "critic(state, actor(state)).mean() as the loss of the actor",
             "exp(logp - ref) - (logp - ref) - 1 as the KL term (a warning)",

@@ -11,6 +11,7 @@ from doctor.checks.script.lineage import PARAMETERS
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.neighbours import own_neighbours
 from doctor.checks.script.loss.similarity_targets import targets
+from doctor.checks.script.loss.unit_length import any_length
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, formulas, formulas_in, render
 from doctor.checks.script.rule import Match, Rule
@@ -34,6 +35,7 @@ def compared(reading: Training) -> Iterator[Match]:
     yield from _without_offset(reading)
     yield from targets(reading)
     yield from own_neighbours(reading)
+    yield from any_length(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
     for number, function in enumerate(reading.script.functions):
@@ -277,6 +279,7 @@ RULES = (
             "[augment(image)] * 2, or one augmented image by two names, for two views",
             "two equal terms where the second should have the transposed logits",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
+            "z @ z.T / 0.1 of the output of a layer that nothing normalizes (a warning)",
             "labels of arange(batch) beside keys that all ranks gathered",
             "logits of two embeddings that torch.distributed.all_gather copied, neither put back",
         ),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss import steps_of_noise
 from doctor.checks.script.reading import Reading
-from doctor.checks.script.rendering import containing, render, statements
+from doctor.checks.script.rendering import containing, lines, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
@@ -28,7 +28,7 @@ PER_SAMPLE = re.compile(r"(?:dim|axis)=|,-?1\)|mean\(")
 SUMMED = re.compile(rf"-0\.5\*(?:torch\.sum\(\(\(1\+{LOGVAR}\)|"
                     rf"\(\(1\+{LOGVAR}\).*\)\.sum\(\)\)?$)")  # fmt: skip
 AVERAGED = re.compile(
-    r"(?:mse_loss|binary_cross_entropy(?:_with_logits)?|l1_loss)\((?!.*reduction)"
+    r"(?:mse_loss|binary_cross_entropy(?:_with_logits)?|l1_loss)\((?!.*reduction=(?!'mean'))"
 )
 WEIGHED = re.compile(r"/(?:\w+\.(?:size|shape|numel)|len\(|\w*batch|n\b|b\b)|beta|kld?_?w|"
                      r"\*[\w.]*(?:weight|lambda|lamb)|1e-|0\.0")  # fmt: skip
@@ -127,6 +127,7 @@ def _of_one_level(reading: Training) -> Iterator[Match]:
 
 def _clean_target(reading: Training) -> Iterator[Match]:
     """The loss compares the prediction with the samples, of a scheduler that predicts noise."""
+    yield from _clean_for_noise(reading)
     calls = reading.methods("add_noise")
     if not calls or reading.mentions("prediction_type", "get_velocity", "original_samples"):
         return
@@ -134,12 +135,50 @@ def _clean_target(reading: Training) -> Iterator[Match]:
         call = reading.calls[number]
         if len(call.args) < 2 or call.args[0].kind != "name" or call.args[1].kind != "name":
             continue
+        if reading.target_function(call) is not None:
+            continue  # which has its own order of arguments
         clean, noise = call.args[0].name, call.args[1].name
         for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss"):
             names = {name for value in loss.args[:2] for name in value.all_names}
             given = evaluate.is_parameter(reading, call.scope, noise)
             if loss.scope == call.scope and clean in names and noise not in names and not given:
                 yield Match(loss.span, f"the model is to predict {noise}, not {clean}")
+
+
+PREDICTS_NOISE = re.compile(r"(?:^|_)(?:eps|epsilon|noise)(?:_|$)")
+
+
+def _clean_for_noise(reading: Training) -> Iterator[Match]:
+    """mse_loss(model(x_t, t), x0), where the sampler takes model(x, t) for the noise."""
+    if not reading.mentions("cumprod") or reading.mentions("pred_x0", "predict_x0", "x0_pred"):
+        return
+    for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss"):
+        if len(loss.args) < 2 or loss.args[1].kind != "name" or loss.args[0].kind != "name":
+            continue
+        clean, predicted = loss.args[1].name, loss.args[0].name
+        noisy = re.compile(
+            rf"\w*(?:q_sample|noise\w*|diffuse|forward\w*)\((?:{clean},.*|.*\b{clean}\b.*noise.*)\)"
+        )
+        own = [line for line in reading.cached(lines) if line.scope == loss.scope]
+        drawn = any(re.search(r"randn", line.text) for line in own)
+        made = [line.text for line in own if line.target == predicted]
+        network = re.match(r"[\w.]+\(", made[0]) if len(made) == 1 else None
+        mixed = any(noisy.search(line.text) for line in own)
+        if drawn and mixed and network and _samples_by_noise(reading, network[0], loss.scope):
+            message = (
+                f"the sampler takes the output for noise, and the loss compares it with {clean}"
+            )
+            yield Match(loss.span, message, fix="Compare the prediction with the noise.")
+
+
+def _samples_by_noise(reading: Training, network: str, scope: int) -> bool:
+    """eps = model(x, t) in another function."""
+    return any(
+        line.scope != scope
+        and line.text.startswith(network)
+        and PREDICTS_NOISE.search(line.target.casefold())
+        for line in reading.cached(lines)
+    )
 
 
 def _noise_for_velocity(reading: Training) -> Iterator[Match]:

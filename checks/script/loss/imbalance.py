@@ -18,7 +18,7 @@ BOUNDED = r"(?:(?:np|numpy|torch)\.(?:maximum|clip|clamp|max)\()?"
 INVERTED = re.compile(
     rf"(?<!/)(?<!/\()\(?\b{POSITIVE}(?:\.\w+\(\))?/{BOUNDED}{NEGATIVE}", re.IGNORECASE
 )
-COUNTED = r"(?:\w*count\w*|\w*freq\w*|\w+\.bincount\([\w.=,]*\)|\w*hist\w*)"
+COUNTED = r"(?:\w*count\w*|\w*freq\w*|\w+\.bincount\((?:[^()]|\([^()]*\))*\)|\w*hist\w*)"
 FREQUENCY = re.compile(
     rf"^(?:torch\.\w+\()?\(?({COUNTED})(?:\.float\(\))?/(?:\1\.sum\(\)|(?:np|torch|numpy)\.sum\(\1\)|sum\(\1\)|len\(\w+\)|"
     r"\w*total\w*)\)?", re.IGNORECASE)  # fmt: skip

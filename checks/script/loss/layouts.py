@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.ends import ends
+from doctor.checks.script.loss.layer_before import has_batch_first, last_axis_is
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.loss.low_rank import both_zero
 from doctor.checks.script.loss.reductions import of_classes, over_padding
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, texts_in
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rendering import expanded, render, texts_in
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -37,12 +39,38 @@ def layout(reading: Training) -> Iterator[Match]:
             )
         turned = re.fullmatch(r"(\w+)\.(?:view|reshape)\((?:\1\.size\(0\)|\1\.shape\[0\]|\w+),"
                               r"(?:[\w.]+),-1\)", texts[0])  # fmt: skip
-        if turned and reading.methods(*SEQUENCES) and not moved and not reading.mentions("conv"):
+        plain = reading.methods(*SEQUENCES) and not moved and not reading.mentions("conv")
+        if (turned and plain) or _cuts_last_axis(reading, call):
             yield Match(
                 call.span, "view() does not exchange time and classes: transpose(1, 2) does"
             )
     for number in reading.methods("CTCLoss", "ctc_loss"):
         yield from _ctc(reading, reading.calls[number], moved)
+    if moved and "CTCLoss" in reading.by_method:
+        yield from _ctc_of_layers(reading)
+
+
+def _cuts_last_axis(reading: Training, call: Call) -> bool:
+    """out.view(batch, classes, -1) of what a Linear made, whose classes are the last axis."""
+    view = reading.call_of(call.first) if call.first is not None else None
+    if view is None or view.method not in ("view", "reshape") or len(view.args) != 3:
+        return False
+    if view.name.startswith("torch.") or render(reading, view.args[2]) != "-1":
+        return False
+    source = objects.operand(view)
+    found = last_axis_is(reading, source, view) if source is not None else None
+    width = found[0].given("out_features", 1) if found is not None else None
+    return width is not None and render(reading, width) == render(reading, view.args[1])
+
+
+def _ctc_of_layers(reading: Training) -> Iterator[Match]:
+    """The same of a file that moves other axes: of the value that this loss receives."""
+    for call in reading.calls:
+        made = objects.known_callees(reading, call) if len(call.args) == 4 else []
+        ctc = made and all(m.name == "torch.nn.CTCLoss" for m in made)
+        if ctc and has_batch_first(reading, call.args[0], call):
+            message = "CTC takes (time, batch, classes): the layers have the batch first"
+            yield Match(call.span, message)
 
 
 def _ctc(reading: Training, call: Call, moved: bool) -> Iterator[Match]:
@@ -238,15 +266,16 @@ RULES = (
         slug="weights-all-equal",
         title="Layers start with weights that differ",
         severity="fail",
-        find=started,
+        find=each_of(started, both_zero),
         why="Units with equal weights get equal gradients: they stay one unit, or, at 0 behind a "
         "ReLU, get none.",
         fires=(
             "zeros_ or constant_ on the weight of each Linear or Conv, by apply()",
+            "both factors of a low-rank update start at 0",
             "xavier_uniform_ and the like of a bias, which raises",
         ),
         fix="Keep the default, or use xavier_uniform_ or kaiming_normal_; zero biases only.",
         sources=("torch-init",),
-        needs=("zeros_", "constant_", "ones_", *sorted(FANS)),
+        needs=("zeros_", "constant_", "ones_", "zeros", *sorted(FANS)),
     ),
 )  # fmt: skip

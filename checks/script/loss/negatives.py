@@ -29,6 +29,7 @@ MINUS = re.compile(r"(?<![\w\])])-|\bneg(?:ative)?\(")
 
 
 def negatives(reading: Training) -> Iterator[Match]:
+    yield from references(reading)
     for text, span, scope in reading.cached(formulas):
         if "logsigmoid" in text:
             yield from _pairs(reading, text, span, scope)
@@ -70,6 +71,38 @@ def _pairs(reading: Training, text: str, span: Span, scope: int) -> Iterator[Mat
             "scores of negatives are raised: logsigmoid(-negative) is meant",
             fix="-(logsigmoid(positive) + logsigmoid(-negative))",
         )
+
+
+DIFFERENCE = re.compile(r"\((?P<one>[\w.]+)-(?P<two>[\w.]+)\)")
+SIDES = (re.compile("chosen|win|preferred"), re.compile("reject|los(?:e|s|t|ing)(?!s)"))
+
+
+def references(reading: Training) -> Iterator[Match]:
+    """(chosen - rejected) - (ref_rejected - ref_chosen): the reference is turned around."""
+    if not reading.mentions("rejected", "losing"):
+        return
+    for text, span, scope in reading.cached(formulas):
+        for found in DIFFERENCE.finditer(text):
+            pair = (found["one"], found["two"])
+            if _are_turned(reading, pair, scope):
+                message = f"{pair[0]} and {pair[1]} take chosen and rejected in other orders"
+                yield Match(span, message, fix="(chosen - rejected) - (ref_chosen - ref_rejected)")
+                return
+
+
+def _are_turned(reading: Training, pair: tuple[str, str], scope: int) -> bool:
+    """One is chosen - rejected, the other rejected - chosen."""
+    held = [DIFFERENCE.fullmatch(a.text) for name in pair for a in lines_of(reading, scope, name)]
+    return sorted(_order(each) for each in held if each is not None) == [-1, 1]
+
+
+def _order(difference: re.Match[str]) -> int:
+    """1 of chosen - rejected, -1 of rejected - chosen, 0 of anything else."""
+    first, second = SIDES
+    one, two = difference["one"], difference["two"]
+    if first.search(one) and second.search(two):
+        return 1
+    return -1 if second.search(one) and first.search(two) else 0
 
 
 def _side(reading: Training, text: str, scope: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
+from doctor.checks.script.loss.batch_axes import over_batch
 from doctor.checks.script.loss.losses import RAW, loss_calls
 from doctor.checks.script.loss.reductions import implicit_axis
 from doctor.checks.script.outcomes import VIEWS, outcomes
@@ -28,6 +29,7 @@ def _dim(reading: Training, call: Call, position: int) -> object:
 
 def batch_axis(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
+    yield from over_batch(reading)
     if not reading.mentions("loader", "trainer"):
         return
     for number, call in reading.numbered(
@@ -238,10 +240,26 @@ RULES = (
             "F.softmax(x), or nn.Softmax(), without dim",
             "softmax of attention scores along another axis than the last",
             "normalize(dim=0) of the output of an encoder in forward()",
+            "q(states).gather(0, actions.unsqueeze(1)); conv(x).mean(dim=0) in forward()",
+            "argmax(dim=1) of (batch, time, classes); torch.cat(outputs, dim=1) of batches",
         ),
-        fix="Use dim=-1, the axis of classes or keys.",
+        fix="Use dim=-1, the axis of classes or keys; pool places, not samples; join batches "
+        "with dim=0.",
         sources=("torch-losses",),
-        needs=("softmax", "log_softmax", "argmax", "max", "normalize", "Softmax", "LogSoftmax"),
+        needs=(
+            "softmax",
+            "log_softmax",
+            "argmax",
+            "max",
+            "normalize",
+            "Softmax",
+            "LogSoftmax",
+            "gather",
+            "mean",
+            "amax",
+            "cat",
+            "concat",
+        ),
     ),
     Rule(
         code="SCR306",

@@ -53,7 +53,8 @@ def _norm(reading: Training, norm: Call, names: set[str], number: int) -> Iterat
     if value is None:
         return
     text = expanded(reading, value, norm, 2)
-    if not (names.intersection(value.all_names) or number in value.calls):
+    written = set(re.findall(r"\w+", render(reading, value)))
+    if not (names.intersection({*value.all_names, *written}) or number in value.calls):
         return
     axis = evaluate.argument(reading, norm, "dim", 2 if torch else 1)
     if axis is None:
@@ -61,6 +62,8 @@ def _norm(reading: Training, norm: Call, names: set[str], number: int) -> Iterat
         if own and "ndim" not in text:
             yield Match(norm.span, "one norm of the whole batch: each sample has its own")
         return
+    if axis.literal == 0 and axis.literal is not False:
+        yield Match(norm.span, "the norm runs over the batch: each sample has its own")
     if axis.literal != 1 or not isinstance(axis.literal, int):
         return
     if _is_of_images(reading, norm.scope) and not _flat(reading, text, norm, value):
@@ -157,7 +160,7 @@ RULES = (
         "each pixel is another number, and batch norm makes samples depend on each other.",
         fires=(
             "grads.norm(2, dim=1) of images that nothing flattened",
-            "(grads.norm(2) - 1) ** 2: one norm of the whole batch",
+            "(grads.norm(2) - 1) ** 2: one norm of the whole batch; grads.norm(2, dim=0)",
             "alpha = torch.rand_like(real), a number for each pixel",
             "one random number that mixes all samples, and batch norm in the critic (a warning)",
         ),

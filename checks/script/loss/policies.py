@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from doctor.checks.script import objects
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import containing, render, texts_in
+from doctor.checks.script.rendering import containing, lines_of, render, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -208,12 +208,19 @@ def margins(reading: Training) -> Iterator[Match]:
             (found["one"] or found["first"], found["two"] or found["second"]) if found else ("", "")
         )
         near, far = re.compile(rf"(?:^|_){NEAR}$"), re.compile(rf"(?:^|_){FAR}$")
-        distances = DISTANCE.search(one) and DISTANCE.search(two) and "sim" not in one
+        distances = found and all(_is_distance(reading, name, scope) for name in (one, two))
         if distances and _is(far, one, "n") and _is(near, two, "p"):
             yield Match(span, f"{one} - {two} + margin pulls the negative closer: signs exchanged")
         pair = PAIR.search(text)
         if pair and _of_equal(reading, pair["y"], scope):
             yield Match(span, f"{pair['y']} is 1 for equal pairs, and they are pushed apart")
+
+
+def _is_distance(reading: Training, name: str, scope: int) -> bool:
+    """By its name, or by that of what it is taken of: dist.masked_fill(...).min(1)."""
+    made = (re.match(r"[\w.]*", line.text) for line in lines_of(reading, scope, name))
+    sources = [name, *(each[0].partition(".")[0] for each in made if each)]
+    return any(map(DISTANCE.search, sources)) and not any("sim" in each for each in sources)
 
 
 def _is(pattern: re.Pattern[str], name: str, last: str) -> bool:

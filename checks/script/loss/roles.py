@@ -14,15 +14,14 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 CRITICS = re.compile(r"critic|disc|^(?:self\.)?[CD]$|q_?net|qf\d?|^(?:self\.)?q\d?$", re.IGNORECASE)
-ENTROPY = re.compile(r"\((?:[^()]|\([^()]*\))*\+\([\w.]+\*(?:\w+\.entropy\(\)|\w*entropy)"
-                     r"(?:\.mean\(\))?\)")  # fmt: skip
+ENTROPY = re.compile(r"\+\([\w.]+\*(?:\w+\.entropy\(\)|\w*entrop(?:y|ies))(?:\.mean\(\))?\)")
 FAKE = re.compile(r"fake|gen|synth", re.IGNORECASE)
 REAL = re.compile(r"real|true|^x$|data", re.IGNORECASE)
 
 
 def exchanged(reading: Training) -> Iterator[Match]:
     for text, span, _ in reading.cached(statements):
-        if ENTROPY.search(text) and re.search(r"^\(-|^\(\w*(?:loss|pg|policy)", text):
+        if _adds_entropy(text) and re.search(r"^\(-|^\(\w*(?:loss|pg|policy)", text):
             yield Match(span, "the entropy is minimized: its term has a minus in a loss")
         found = re.fullmatch(r"\(([\w.]+)\(([\w.]+)\)\.mean\(\)-\1\(([\w.]+)(?:\.detach\(\))?\)"
                              r"\.mean\(\)\)", text)  # fmt: skip
@@ -36,6 +35,12 @@ def exchanged(reading: Training) -> Iterator[Match]:
     yield from _actors(reading)
     yield from _triplets(reading)
     yield from _mixed(reading)
+
+
+def _adds_entropy(text: str) -> bool:
+    """The entropy is a summand of the whole, and of no part that has a sign of its own."""
+    before = (text[: found.start()] for found in ENTROPY.finditer(text))
+    return any(each.count("(") - each.count(")") == 1 for each in before)
 
 
 def _is_minimized(reading: Training, span: object) -> bool:
@@ -133,7 +138,8 @@ RULES = (
         fix="loss - c * entropy; fake - real; -critic(...).mean(); (anchor, positive, negative); "
         "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]).",
         sources=("torch-ppo",),
-        needs=("entropy", "mean", "TripletMarginLoss", "triplet_margin_loss", "randperm"),
+        needs=("entropy", "entropies", "mean", "TripletMarginLoss", "triplet_margin_loss",
+               "randperm"),
     ),
     Rule(
         code="SCR381",

@@ -13,6 +13,7 @@ from doctor.checks.script.rendering import (
     returned,
     statements,
     texts_in,
+    written_out,
 )
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -52,6 +53,8 @@ def signs_hold(reading: Training) -> Iterator[Match]:
         if LIKELY.search(named) and not re.search("__init__|weight", named):
             yield from _likelihood(reading, number, function)
     yield from _unions(reading)
+    yield from _apart(reading)
+    yield from _precisions(reading)
     yield from _overlap_in_sum(reading)
     yield from _smoothed_truth(reading)
 
@@ -149,6 +152,54 @@ def _negatives(reading: Training) -> set[str]:
             parts = chain.split("(")
             found |= {name for part in parts for name in (part, part.rpartition(".")[2])}
     return found
+
+
+PRECISION = re.compile(
+    r"(?:torch\.exp\((?P<a>[\w.\[\]]+)\)|(?P<b>[\w.\[\]]+)\.exp\(\))\*(?P<loss>[\w.\[\]()]*?loss\w*|\w+)\)+"
+    r"\+\(?(?:0?\.5\*)?(?:(?P=a)|(?P=b))(?![\w.\[])"
+)
+"""exp(s) * loss + s."""
+
+
+def _precisions(reading: Training) -> Iterator[Match]:
+    """exp(s) * loss + s, whose minimum is at s = -inf: the weight of a task is exp(-s)."""
+    for text, span, scope in (
+        reading.cached(statements)
+        if reading.mentions("log_var", "logvar", "log_sigma", "log_vars")
+        else ()
+    ):
+        found = PRECISION.search(written_out(reading, scope, text)) if "+" in text else None
+        name = (found["a"] or found["b"]) if found else ""
+        if re.search(r"log_?(?:var|sigma)|(?:^|\.)s\b", name) and found:
+            yield Match(
+                span,
+                f"{name} grows the loss twice: the weight of a task is exp(-{name})",
+                fix=f"torch.exp(-{name}) * loss + {name}",
+            )
+
+
+SIDES = re.compile(r"(?:\b|\.)min(?:imum)?\(.*\)-(?:\w+\.)?max(?:imum)?\(")
+"""The end of what two boxes share, minus its start."""
+FLOOR = re.compile(
+    r"clamp|clip|relu|max(?:imum)?\((?:0|torch\.zeros|.*,0(?:\.0)?\)|.*zeros)|where|(?<!<)>"
+)
+
+
+def _apart(reading: Training) -> Iterator[Match]:
+    """(rb - lt) of boxes that do not meet is negative, and the product of two such is an area."""
+    for line in reading.cached(lines) if reading.mentions("box", "iou") else ():
+        if "*" not in line.text or not re.search(r"inter|overlap", line.target.casefold()):
+            continue
+        whole = written_out(reading, line.scope, line.text)
+        own = texts_in(reading, line.scope)
+        tested = any(each.scope == line.scope for each in reading.comparisons)
+        floored = any(FLOOR.search(text) for text in (whole, *own))
+        if len(SIDES.findall(whole)) and not tested and not floored:
+            yield Match(
+                line.span,
+                f"{line.target} of boxes that do not meet is no 0: the sides are not clamped",
+                fix="(right_bottom - left_top).clamp(min=0)",
+            )
 
 
 def _unions(reading: Training) -> Iterator[Match]:

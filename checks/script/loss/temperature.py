@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.directions import similarities
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
@@ -23,6 +23,7 @@ def temperature_multiplied(reading: Training) -> Iterator[Match]:
         options = evaluate.options(reading, value, call)
         if call.receiver and not call.args:  # logits.softmax(-1)
             options = [call.base] if call.base is not None else []
+        options = [_below_masks(reading, each, call) for each in options]
         factors = (
             _factor(reading, each, call) or similarities(reading, call, each) for each in options
         )
@@ -30,6 +31,19 @@ def temperature_multiplied(reading: Training) -> Iterator[Match]:
         if factor:
             yield Match(call.span, f"the logits are multiplied by {factor}, not divided")
             return
+
+
+def _below_masks(reading: Training, value: Value, call: Call, depth: int = 4) -> Value:
+    """The product below masked_fill() and names for it."""
+    if value.kind == "name" and depth:
+        found = evaluate.options(reading, value, call)
+        other = len(found) == 1 and found[0] != value
+        return _below_masks(reading, found[0], call, depth - 1) if other else value
+    made = reading.call_of(value)
+    if made is None or not depth or made.method not in ("masked_fill", "masked_fill_"):
+        return value
+    inner = objects.operand(made)
+    return _below_masks(reading, inner, made, depth - 1) if inner is not None else value
 
 
 def _factor(reading: Training, value: Value, call: Call) -> str:

@@ -11,22 +11,31 @@ from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians
 from doctor.checks.script.loss.negatives import negatives
+from doctor.checks.script.loss.overlaps import of_logits
 from doctor.checks.script.loss.signs import signs_hold
 from doctor.checks.script.naming import words
-from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import containing, expanded, render, statements, texts_in
+from doctor.checks.script.rendering import (
+    containing,
+    expanded,
+    render,
+    statements,
+)
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
 
 GAMMA = re.compile(DISCOUNT)
 FOCAL = re.compile(r"(?<!-)\b(?:pt|p_t|prob_?t|true_prob\w*)\*\*[\w.]*gamma\b")
-OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
 TWINS = re.compile(
     r"torch\.(?:max|maximum)\((?P<one>[\w.]*q\w*?)1(?P<rest>\w*)\(.*,(?P=one)2(?P=rest)\(",
     re.IGNORECASE,
 )
-LARGER = re.compile(r"\*torch\.(?:max|maximum)\((?P<one>\w+),(?P<two>\w+)\)")
+LARGER = re.compile(
+    r"\*torch\.(?:max|maximum)\((?P<one>\w+),(?P<two>\w+)\)"
+    r"|\(torch\.(?:max|maximum)\((?P<first>\w+),(?P<second>\w+)\)"
+    r"-\([\w.()]*(?:alpha|temp)[\w.()]*\*[\w.\[\]]*(?:log|lp)\w*\)\)"
+)
+"""gamma times the larger value, or the larger value less the entropy's term."""
 CRITIC = re.compile(r"critic|(?:^|[._])(?:q|qf|q_?net)\w{0,9}$|q[12]", re.IGNORECASE)
 SOFT_VALUE = re.compile(
     r"\(torch\.(?:min|minimum)\([^()]*(?:\([^()]*\)[^()]*)*\)\+\([\w.]*alpha[\w.()]*\*\w*(?:log|lp)\w*\)\)|"
@@ -56,7 +65,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
         signs = {key for m in HINGE.finditer(text) for key, v in m.groupdict().items() if v}
         if signs == {"one", "two"}:
             yield Match(span, "the hinge is relu(1 - real) and relu(1 + fake): signs are exchanged")
-    yield from _of_logits(reading)
+    yield from of_logits(reading)
     yield from _mixed_apart(reading)
     yield from _variances(reading)
     yield from _bounds(reading)
@@ -71,10 +80,11 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
 
 def _is_larger_of_twins(reading: Training, text: str, scope: int) -> bool:
     """r + gamma * max(t1, t2), where a critic, or two of them, returned both."""
-    found = LARGER.search(text) if GAMMA.search(text) and text.startswith("(") else None
-    if found is None:
+    found = LARGER.search(text) if text.startswith("(") else None
+    if found is None or not (found["first"] or GAMMA.search(text)):
         return False
-    held = [reading.assigned_to(found[key], scope)[-1:] for key in ("one", "two")]
+    pair = (found["one"] or found["first"], found["two"] or found["second"])
+    held = [reading.assigned_to(name, scope)[-1:] for name in pair]
     made = [reading.calls[n].name for group in held for a in group for n in a.value.calls[:1]]
     return len(made) == 2 and all(CRITIC.search(name) for name in made)
 
@@ -83,29 +93,6 @@ def _is_focal(function: Function) -> bool:
     return "focal" in f"{function.owner} {function.name}".casefold() or "gamma" in {
         parameter.name for parameter in function.parameters
     }
-
-
-def _of_logits(reading: Training) -> Iterator[Match]:
-    """dice(net(x), mask), where neither applies a sigmoid."""
-    for number, function in enumerate(reading.script.functions):
-        named = f"{function.owner} {function.name}"
-        inputs = [p.name for p in function.parameters if p.name != "self"]
-        if not OVERLAPS.search(named) or len(inputs) < 2 or "metric" in named.casefold():
-            continue
-        own = texts_in(reading, number)
-        shares = re.compile(r"sigmoid|softmax|one_hot|argmax|>|round|logits?_to|activation|act\(")
-        compared = any(c.scope == number for c in reading.comparisons)
-        multiplied = any(re.search(rf"\({inputs[0]}\*{inputs[1]}\)", t) for t in own)
-        if not multiplied or compared or any(shares.search(t) for t in own):
-            continue
-        for site, call in reading.numbered(objects.sites(reading, number)):
-            value = call.given(inputs[0], 0)
-            if value is None or call.unpacked or reading.is_evaluation(call):
-                continue
-            found = outcomes(reading, value, call.scope, site, call.arms)
-            if found and found <= {"logits", "logit"}:
-                yield Match(call.span, "an overlap is computed of logits: a sigmoid is missing")
-                break
 
 
 DRAWN = re.compile(r"\(\(1-(?P<lam>\w+)\)\*(?P<x>\w+)\[torch\.randperm\(")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import epoch_sums, whole
+from doctor.checks.script.metrics.unequal import unequal_batches
 from doctor.checks.script.naming import direction, is_loader
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
@@ -216,6 +217,7 @@ def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
 
 def score_over_batches(reading: Training) -> Iterator[Match]:
     yield from curve_of_means(reading)
+    yield from unequal_batches(reading)
     yield from whole.perplexities(reading)
     yield from whole.epoch_scores(reading)
     for number, call in reading.numbered(reading.methods(*NOT_ADDITIVE)):
@@ -327,10 +329,11 @@ RULES = (
             "exp(loss) or sqrt(mse) of batches, averaged",
             "a score of what the loop over batches sets anew: of the last batch alone",
             "2 ** loss of a cross-entropy",
+            "a note: the mean of accuracies of batches, of which the last is smaller",
         ),
         fix="Collect predictions and labels in the loop, compute the score once; take the root or "
         "the exponential of the mean loss.",
-        needs=("sklearn", "exp", "sqrt", "cross_entropy", "CrossEntropyLoss"),
+        needs=("sklearn", "exp", "sqrt", "cross_entropy", "CrossEntropyLoss", "mean"),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(

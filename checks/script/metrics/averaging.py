@@ -160,3 +160,26 @@ def _over_two_networks(reading: Training, place: Call | Assignment) -> bool:
         if sum(reading.calls[m].method in MEMBERS for m in calls) >= 2:
             return True
     return False
+
+
+TARGETS = re.compile(r"(?:^|_|\.)(?:target|teacher|ema|momentum)(?:_|$|\.)")
+
+
+def copied_each_step(reading: Training) -> Iterator[Match]:
+    """target.load_state_dict(net.state_dict()) in every step: the target is the network itself."""
+    for call in reading.named("load_state_dict"):
+        inner = [made for v in call.args[:1] for made in reading.inside(v)]
+        source = next((made.receiver for made in inner if made.method == "state_dict"), "")
+        named = source and TARGETS.search(call.receiver.casefold()) and not TARGETS.search(source)
+        if not named or call.arms or not call.loops:
+            continue
+        steps = [
+            n
+            for n in reading.backwards
+            if (reading.calls[n].scope, reading.calls[n].loops) == (call.scope, call.loops)
+        ]
+        runs = any(c.name == call.receiver and c.loops == call.loops for c in reading.calls)
+        trained = reading.key(source, call.scope) in reading.trained_names
+        if steps and runs and trained:
+            message = f"{call.receiver} is copied of {source} in every step: both are one network"
+            yield Match(call.span, message, fix="Copy it every N steps, or average slowly.")

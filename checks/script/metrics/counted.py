@@ -12,7 +12,7 @@ from doctor.checks.script.metrics.encoded import encoded_by_target
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, render, statements, texts_in, written_out
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -111,18 +111,33 @@ def padding_averaged(reading: Training) -> Iterator[Match]:
 def padding_counted(reading: Training) -> Iterator[Match]:
     """Targets are padded with a class, and the loss does not leave it out."""
     pads = reading.named("pad_sequence")
-    if len(pads) < 2 or reading.mentions("ignore_index", "mask", "pack_padded", "lengths", "lens"):
+    if len(pads) < 2 or reading.mentions("ignore_index", "pack_padded", "lengths", "lens"):
         return
     values = [
         c.keywords.get("padding_value") or (c.args[2] if len(c.args) > 2 else None) for c in pads
     ]
     if any(v is not None and v.literal == -100 for v in values):
         return
-    for call in reading.named("CrossEntropyLoss", "cross_entropy"):
+    masked = reading.mentions("mask") and not _are_whole_targets(reading)
+    for call in reading.named("CrossEntropyLoss", "cross_entropy") if not masked else ():
         if call.name.startswith("torch."):
             yield Match(
                 call.span, "padding of the targets counts as a class: ignore_index is not set"
             )
+
+
+SHIFTED = re.compile(r"\w+\[:,1:\](?:\.\w+\((?:-1)?\))*")
+
+
+def _are_whole_targets(reading: Training) -> bool:
+    """Each cross-entropy is of x[:, 1:] in one row, and no mask is a factor beside it."""
+    calls = [reading.calls[n] for n, kind in loss_calls(reading) if kind == "cross_entropy"]
+    targets = [
+        written_out(reading, c.scope, render(reading, c.args[1])) for c in calls if len(c.args) > 1
+    ]
+    near = [text for c in calls for text in texts_in(reading, c.scope)]
+    factor = any(re.search(r"\*\(?\w*mask|\[\w*mask\w*\]|reduction='none'", t) for t in near)
+    return bool(targets) and all(map(SHIFTED.fullmatch, targets)) and not factor
 
 
 def several_labels(reading: Training) -> Iterator[Match]:
@@ -196,17 +211,6 @@ def _unmoved(reading: Training, call: Call) -> Call:
     return call
 
 
-def counted_of_process(reading: Training) -> Iterator[Match]:
-    """A sum over all processes, divided by what one process reads."""
-    summed = {c.args[0].name for c in reading.calls
-              if c.name == "torch.distributed.all_reduce" and len(c.args) == 1
-              and not {"op", "async_op"} & c.keywords.keys()}  # fmt: skip
-    for text, span, _ in reading.cached(statements):
-        found = re.search(r"\b(\w+)(?:\.item\(\))?/len\((\w+\.sampler|\w*loader\w*)\)", text)
-        if found and found[1] in summed:
-            yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")
-
-
 RULES = (
     Rule(
         code="SCR376",
@@ -264,7 +268,7 @@ RULES = (
         slug="metric-of-one-epoch",
         title="A metric is of one epoch, and of what it counts",
         severity="fail",
-        find=each_of(of_epoch, counted_of_process, averaged_norms, whole.of_all_processes),
+        find=each_of(of_epoch, whole.of_process, averaged_norms, whole.of_all_processes),
         why="torchmetrics goes on counting until reset(); a count that all_reduce summed is of all "
         "processes.",
         fires=(

@@ -9,6 +9,7 @@ from doctor.checks.script import objects
 from doctor.checks.script.metrics.averaged import averages, decay_overwritten
 from doctor.checks.script.metrics.averaging import (
     MEMBERS,
+    copied_each_step,
     moved_too_far,
     weights_swapped,
     written_to_a_name,
@@ -163,6 +164,7 @@ def _is_reference(reading: Training, each: Assignment, source: str) -> bool:
 def never_follows(reading: Training) -> Iterator[Match]:
     yield from weights_swapped(reading)
     yield from moved_too_far(reading)
+    yield from copied_each_step(reading)
     yield from written_to_a_name(reading)
     yield from decay_overwritten(reading)
     if not reading.backwards:

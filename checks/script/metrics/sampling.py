@@ -15,6 +15,12 @@ NEXT = re.compile(
     r"|.*argmax\(.*keepdim=True\)"
 )
 BEST = re.compile(r"topk\(.*\[0\]|topk\(.*\.values")
+ABOVE = re.compile(r"(?P<x>\w+)\[\(?(?P=x)\s*>=?\s*(?P<kth>\w+)(?:[\[.)].*|\])")
+FILLED_ABOVE = re.compile(
+    r"(?P<x>\w+)\.masked_fill_?\(\(?(?P=x)\s*>=?\s*(?P<kth>\w+)\b"
+    r"|torch\.where\(\(?(?P<y>\w+)\s*<=?\s*(?P<low>\w+)[^,]*,(?P=y),"
+)
+"""All that is above a threshold is filled, or all that is below it is kept."""
 LOWEST = re.compile(r"-(?:\w+\.)*inf\b|-?float\('-?inf'\)|-1e\+?\d+")
 
 
@@ -52,16 +58,17 @@ def _joined_along_batch(reading: Training) -> Iterator[Match]:
 
 
 def _worst_kept(reading: Training) -> Iterator[Match]:
-    """out[out > kth] = -inf: all but the best are kept."""
+    """out[out > kth] = -inf, also by masked_fill() or where(): all but the best are kept."""
     for line in reading.cached(lines):
-        found = re.fullmatch(r"(?P<x>\w+)\[\(?(?P=x)\s*>=?\s*(?P<kth>\w+)\[.*", line.target)
+        found = ABOVE.fullmatch(line.target) or FILLED_ABOVE.match(line.text)
         if found is None or not LOWEST.search(line.text):
             continue
-        if any(BEST.search(made.text) for made in lines_of(reading, line.scope, found["kth"])):
+        kth = found["kth"] or found["low"]
+        if any(BEST.search(made.text) for made in lines_of(reading, line.scope, kth)):
             yield Match(
                 line.span,
-                f"what is above {found['kth']} is removed: the best are lost",
-                fix=f"logits[logits < {found['kth']}] = -inf",
+                f"what is above {kth} is removed: the best are lost",
+                fix=f"logits[logits < {kth}] = -inf",
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
-from doctor.checks.script.rendering import expanded, formulas, render
+from doctor.checks.script.rendering import expanded, formulas, render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -272,3 +272,19 @@ def of_two_classes(reading: Training) -> Iterator[Match]:
         if "average" not in call.keywords and "argmax(" in text and "labels" not in call.keywords:
             message = f"{call.method} is of two classes unless average is set: it raises"
             yield Match(call.span, message, "fail")
+
+
+SHARE_OF_PROCESS = re.compile(
+    r"\b(\w+)(?:\[\w+\])?(?:\.item\(\))?/len\((\w+\.sampler|\w*loader\w*)\)(?!\)?[/*])"
+)
+
+
+def of_process(reading: Training) -> Iterator[Match]:
+    """A sum over all processes, divided by what one process reads."""
+    summed = {(c.scope, c.args[0].name) for c in reading.calls
+              if c.name == "torch.distributed.all_reduce" and len(c.args) == 1
+              and not {"op", "async_op"} & c.keywords.keys()}  # fmt: skip
+    for text, span, scope in reading.cached(statements) if summed else ():
+        found = SHARE_OF_PROCESS.search(text)
+        if found and (scope, found[1]) in summed and "size" not in text:
+            yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")

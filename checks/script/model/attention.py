@@ -9,6 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.model.filled import beyond_half, nearly_zero
 from doctor.checks.script.model.scaled import is_given, is_scaled
 from doctor.checks.script.model.time_axis import LAYERS, time_first
+from doctor.checks.script.model.triangles import written_masks
 from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
@@ -256,19 +257,20 @@ RULES = (
         slug="causal-mask",
         title="A causal mask hides what comes later, and nothing else",
         severity="fail",
-        find=later_places,
+        find=each_of(later_places, written_masks),
         why="In torch.nn a boolean mask is True where attention is not allowed; in "
         "scaled_dot_product_attention it is True where it is. The other way round a token sees "
         "only what it is to predict. Without a mask it sees both.",
         fires=(
             "torch.tril(...).bool() as mask of nn.Transformer layers or MultiheadAttention",
             "torch.triu(...).bool() as attn_mask of scaled_dot_product_attention",
+            "scores.masked_fill(torch.triu(ones) == 0, -inf), or of torch.tril(ones).bool()",
             "an encoder without a mask that learns x[:, 1:] from x[:, :-1]",
         ),
         fix="Pass nn.Transformer.generate_square_subsequent_mask(n), or is_causal=True.",
         sources=("torch-sdpa", "torch-multihead"),
         needs=("TransformerEncoder", "TransformerDecoder", "Transformer", "MultiheadAttention",
-               "scaled_dot_product_attention", "TransformerEncoderLayer"),
+               "scaled_dot_product_attention", "TransformerEncoderLayer", "tril", "triu"),
     ),
     Rule(
         code="SCR345",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.objects import last_definition
-from doctor.checks.script.rendering import expanded, lines, render
+from doctor.checks.script.rendering import expanded, lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -27,6 +27,26 @@ def graphs(reading: Training) -> Iterator[Match]:
     yield from _edges_in_rows(reading)
     yield from _held_out_edges(reading)
     yield from _same_negatives(reading)
+    yield from _degrees(reading)
+
+
+GROWING = re.compile(r"\w*deg\w*(?:\.pow\(0?\.5\)|\.sqrt\(\)|\*\*0?\.5)|torch\.sqrt\(\w*deg\w*\)")
+
+
+def _degrees(reading: Training) -> Iterator[Match]:
+    """d = deg.pow(0.5) and d[row] * d[col]: the weights grow with the degrees."""
+    for line in reading.cached(lines) if reading.mentions("deg") else ():
+        name = re.escape(line.target)
+        if not GROWING.fullmatch(line.text):
+            continue
+        product = re.compile(rf"\({name}\[(\w+)\]\*(?:\w+\*)?{name}\[(?!\1\])\w+\]\)")
+        others = texts_in(reading, line.scope)
+        if any(product.search(text) for text in others) and not any("1/" in t for t in others):
+            yield Match(
+                line.span,
+                "edges weigh the more the more neighbours their nodes have",
+                fix="deg.pow(-0.5)",
+            )
 
 
 def _held_out_edges(reading: Training) -> Iterator[Match]:

@@ -125,8 +125,17 @@ def all_frozen(reading: Training) -> Iterator[Match]:
         ]  # fmt: skip
         if parts:
             yield Match(each.span, f"{parts[-1]} is frozen, too: nothing of {name} trains")
-        elif not reading.mentions("peft", "lora", "adapter", "prompt"):
+        elif not reading.mentions("peft", "lora", "adapter", "prompt") or _is_last_word(
+            reading, each
+        ):
             yield Match(each.span, f"all parameters of {name}, which the optimizer has, are frozen")
+
+
+def _is_last_word(reading: Training, freeze: Assignment) -> bool:
+    """The optimizers are made in the same function: what was added to the model came before."""
+    return bool(reading.optimizers) and all(
+        reading.calls[n].scope == freeze.scope and n > freeze.position for n in reading.optimizers
+    )
 
 
 def _frozen_at_once(reading: Training) -> Iterator[Match]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, lines_of, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -33,11 +33,26 @@ def pooled(reading: Training) -> Iterator[Match]:
             text = expanded(reading, Value("name", name=call.receiver), call, 1)
         elif value is not None and value.kind == "name":
             text = expanded(reading, value, call, 1)
+        text = _below_layers(reading, text, call)
         if MASKED.fullmatch(text):
             yield Match(call.span, "masked places are counted: divide the sum by mask.sum(1)")
         elif STATES.fullmatch(text) and _gets_mask(reading, call):
             message = "the mean counts padding: multiply by the mask and divide by mask.sum(1)"
             yield Match(call.span, message, "warn")
+
+
+KEPT = re.compile(r"self\.\w*(?:drop|norm|ln)\w*\((?P<inner>\w+)\)", re.IGNORECASE)
+
+
+def _below_layers(reading: Training, text: str, call: Call) -> str:
+    """hidden_states of hidden = self.dropout(hidden): the value that the name held before."""
+    kept = KEPT.fullmatch(text)
+    before = [
+        line.text
+        for line in lines_of(reading, call.scope, kept["inner"] if kept else "")
+        if line.text != text
+    ]
+    return before[0] if len(before) == 1 else text
 
 
 def _gets_mask(reading: Training, call: Call) -> bool:

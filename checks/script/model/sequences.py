@@ -35,17 +35,21 @@ def _same_slice(reading: Training) -> Iterator[Match]:
         target = _base(reading, loss.args[1], loss)
         if target is None or not _is_shifted(target):
             continue
+        name = target.items[0].name
         for n, call in reading.numbered(reading.by_loop[loss.loops[-1]]):
             trained = reading.key(call.name, call.scope) in reading.trained_names
-            if (
-                n < number
-                and trained
-                and call.loops == loss.loops
-                and target in [_base(reading, value, call) for value in call.args]
-            ):
+            if n > number or not trained or call.loops != loss.loops:
+                continue
+            read = [_base(reading, value, call) for value in call.args]
+            if target in read:
+                yield Match(
+                    loss.span, f"the decoder reads {name} in the places that it is to predict"
+                )
+            elif any(each is not None and _is_next(each, target) for each in read):
                 yield Match(
                     loss.span,
-                    f"the decoder reads {target.items[0].name} in the places that it is to predict",
+                    f"the decoder reads {name}[:, 1:], and is to predict the token before each",
+                    fix=f"Give it {name}[:, :-1], and compare with {name}[:, 1:].",
                 )
 
 
@@ -85,14 +89,25 @@ def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value 
     return _base(reading, objects.receiver_of(made), made, depth - 1)
 
 
+def _is_next(given: Value, target: Value) -> bool:
+    """x[:, 1:] is read, and x[:, :-1] is the target."""
+    ends = [_shift(value) for value in (given, target)]
+    return given.items[0] == target.items[0] and ends == [(1, None), (None, -1)]
+
+
 def _is_shifted(value: Value) -> bool:
     """x[:, 1:] or x[:, :-1]."""
+    return _shift(value) in ((1, None), (None, -1))
+
+
+def _shift(value: Value) -> tuple[object, object]:
+    """The ends of the last slice."""
     index = value.items[1]
     last = index.items[-1] if index.kind == "list" and index.items else index
     if last.kind != "slice":
-        return False
+        return (None, None)
     start, stop = (v.literal for v in last.items[:2])
-    return (start, stop) in ((1, None), (None, -1))
+    return (start, stop)
 
 
 def _without_mask(reading: Training) -> Iterator[Match]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.loss.low_rank import scale_inverted
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import formulas, render, written_out
 from doctor.checks.script.rule import Match, Rule, each_of
@@ -85,7 +86,7 @@ RULES = (
         slug="standard-part-of-a-network",
         title="Norms and joined features have their formulas",
         severity="fail",
-        find=each_of(written_norms, joined),
+        find=each_of(written_norms, joined, scale_inverted),
         why="A part that is written out with another axis or without its root trains without an "
         "error, as another network.",
         fires=(
@@ -93,9 +94,11 @@ RULES = (
             "x * torch.rsqrt(x.mean(-1, keepdim=True) + eps) in an RMSNorm",
             "torch.cat([x, skip], dim=0) in the forward of a module",
             "torch.cat([cls, x], dim=1), and [:, -1] of the result",
+            "r / alpha as the scale of a low-rank update",
         ),
-        fix="(x - mean) / (var + eps).sqrt(); x.pow(2).mean(-1, keepdim=True); dim=1; [:, 0].",
+        fix="(x - mean) / (var + eps).sqrt(); x.pow(2).mean(-1, keepdim=True); dim=1; [:, 0]; "
+        "alpha / r.",
         sources=("torch-module",),
-        needs=("mean", "cat", "concat"),
+        needs=("mean", "cat", "concat", "scaling", "alpha", "lora_alpha"),
     ),
 )

@@ -1,0 +1,75 @@
+"""Low-rank updates that a script writes out: their first weights and their scale."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rendering import lines, render, texts_in
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+
+ZEROS = re.compile(r"torch\.nn\.Parameter\(torch\.zeros(?:_like)?\(")
+NESTED = (
+    re.compile(r"linear\(.*linear\(.*,self\.(?P<a>\w+)(?:\.weight)?\)\)?,self\.(?P<b>\w+)(?:\.weight)?\)"),
+    re.compile(r"@self\.(?P<a>\w+)(?:\.(?:T|t\(\)|mT))?\)?@self\.(?P<b>\w+)"),
+    re.compile(r"self\.(?P<a>\w+)@self\.(?P<b>\w+)"),
+    re.compile(r"self\.(?P<a>\w+)\((?:\w+\.)*\w*\(?self\.(?P<b>\w+)\("),
+    re.compile(r"(?:matmul|mm)\(self\.(?P<a>\w+)(?:\.T)?,self\.(?P<b>\w+)"),
+)  # fmt: skip
+"""Two factors of the class, one applied to the result of the other."""
+INVERSE = re.compile(r"\(?(?:\w+\.)*(?:lora_)?(?:r|rank)/(?:\w+\.)*(?:lora_)?alpha\)?")
+
+
+def both_zero(reading: Training) -> Iterator[Match]:
+    """zeros_(A) and zeros_(B) of x @ A @ B: the gradient of each is a multiple of the other."""
+    zeroed: dict[str, dict[str, Match]] = {}
+    for line in reading.cached(lines):
+        if line.target.startswith("self.") and ZEROS.match(line.text):
+            owner = reading.function(line.scope).owner
+            name = line.target.removeprefix("self.")
+            zeroed.setdefault(owner, {})[name] = Match(line.span, "")
+    for call in reading.named("zeros_"):
+        name = call.first.name if call.first is not None else call.receiver
+        found = re.fullmatch(r"self\.(\w+)(?:\.weight)?(?:\.data)?", name)
+        if found and not call.arms:
+            owner = reading.function(call.scope).owner
+            zeroed.setdefault(owner, {})[found[1]] = Match(call.span, "")
+    for owner, names in zeroed.items():
+        if len(names) > 1:
+            yield from _multiplied(reading, owner, names)
+
+
+def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Iterator[Match]:
+    """Where both factors of a product of the class are among these."""
+    redrawn = {
+        render(reading, call.args[0]).removeprefix("self.").partition(".")[0]
+        for call in reading.calls
+        if call.method.endswith("_") and call.method != "zeros_" and call.args
+        and call.name.startswith("torch.nn.init.")
+    }  # fmt: skip
+    for scope, function in enumerate(reading.script.functions):
+        if function.owner != owner:
+            continue
+        for text in texts_in(reading, scope):
+            for pattern in NESTED:
+                found = pattern.search(text)
+                pair = {found["a"], found["b"]} if found else set()
+                if len(pair) == 2 and pair <= names.keys() - redrawn:
+                    last = max((names[name] for name in pair), key=lambda m: m.span.order)
+                    message = f"{' and '.join(sorted(pair))} are both 0: neither gets a gradient"
+                    yield Match(
+                        last.span, message, fix="Draw one of them: nn.init.kaiming_uniform_."
+                    )
+                    return
+
+
+def scale_inverted(reading: Training) -> Iterator[Match]:
+    """self.scaling = r / alpha."""
+    for line in reading.cached(lines) if reading.mentions("alpha") else ():
+        if re.search(r"scal", line.target) and INVERSE.fullmatch(line.text):
+            yield Match(
+                line.span,
+                "the scale of a low-rank update is alpha / r, not its inverse",
+                fix="self.scaling = alpha / r",
+            )

@@ -1,0 +1,70 @@
+"""Shares of right answers per batch that are averaged, where the last batch is smaller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.rendering import render, written_out
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+
+SHARE = re.compile(r"==.*\)\.(?:float|to|double)\([\w.]*\)\.mean\(\)|\.eq\(.*\.mean\(\)")
+MESSAGE = "the last batch is smaller, and its accuracy counts as much as each other"
+FIX = "Add up (pred == y).sum() and len(y), and divide once."
+
+
+def unequal_batches(reading: Training) -> Iterator[Match]:
+    """acc += (pred == y).float().mean(), and acc / len(loader), whose last batch is smaller."""
+    loaders = _with_a_rest(reading)
+    for each in reading.assignments if loaders else ():
+        if not each.augmented or each.operator != "Add" or not each.loops:
+            continue
+        over = reading.iterable_of(each)
+        source = set(over.all_names if over else ()) & loaders
+        whole = written_out(reading, each.scope, render(reading, each.value))
+        quiet = reading.under_no_grad(each.contexts)
+        if not source or not quiet or not SHARE.search(whole) or "*" in whole.partition("==")[0]:
+            continue
+        by = re.compile(
+            rf"\b{re.escape(each.target)}\)?/len\((?:{'|'.join(map(re.escape, source))})\)"
+        )
+        for value, span, scope in reading.expressions:
+            if scope == each.scope and by.search(render(reading, value)):
+                yield Match(span, MESSAGE, "note", fix=FIX)
+                break
+    yield from _of_lists(reading, loaders)
+
+
+def _with_a_rest(reading: Training) -> set[str]:
+    """Names of loaders of batches of several samples that keep the last one."""
+    made = [c for c in reading.named("DataLoader") if len(c.targets) == 1 and not c.unpacked]
+    return {call.targets[0] for call in made if _keeps_rest(reading, call)}
+
+
+def _keeps_rest(reading: Training, call: Call) -> bool:
+    size = evaluate.argument(reading, call, "batch_size", 1)
+    literals = evaluate.literals(reading, size, call) if size is not None else {1}
+    drops = call.keywords.get("drop_last")
+    kept = drops is None or drops.literal is False
+    return kept and 1 not in literals and "batch_sampler" not in call.keywords
+
+
+def _of_lists(reading: Training, loaders: set[str]) -> Iterator[Match]:
+    """accs.append((pred == y).float().mean()), and the mean of them."""
+    for call in reading.named("append") if loaders else ():
+        over = reading.iterable_of(call)
+        source = set(over.all_names if over else ()) & loaders
+        if not source or len(call.args) != 1 or not reading.under_no_grad(call.contexts):
+            continue
+        whole = written_out(reading, call.scope, render(reading, call.args[0]))
+        if not SHARE.search(whole):
+            continue
+        name = re.escape(call.receiver)
+        mean = re.compile(rf"sum\({name}\)/len\({name}\)|(?:\.|^)mean\({name}\)")
+        for value, span, scope in reading.expressions:
+            if scope == call.scope and mean.search(render(reading, value)):
+                yield Match(span, MESSAGE, "note", fix=FIX)
+                break
