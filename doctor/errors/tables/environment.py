@@ -7,7 +7,7 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="compiler-missing",
-        errors=("RuntimeError", "InductorError"), refines=("file-missing",),
+        errors=("RuntimeError", "InductorError"), refines=("file-missing", "compile-failed"),
         messages=(r"No working C\+\+ compiler",
             "Failed to find a? ?C compiler",
             "CppCompileError",

@@ -17,6 +17,17 @@ BEYOND = (
 MOST = r"(?:max|limit|allowed|position|context|block|length|window|\d{3})"
 
 ROWS = (
+    Cause(id="system-call-of-cuda-refused",
+        errors=("RuntimeError", "AcceleratorError"),
+        messages=(r"OS call failed or operation not supported on this OS",),
+        examples=("RuntimeError: CUDA error: OS call failed or operation not supported on this OS",),
+        why="CUDA asked the system for something that it refuses here: more pinned host memory "
+            "than it grants (WSL, a limit of locked memory), or GPU memory that is shared between "
+            "processes (Windows, WSL, some virtual machines).",
+        fix="Read what the last frame does. Pinning (pin_memory, offloading to the CPU): "
+            "pin_memory=False, ulimit -l unlimited, in a container --ulimit memlock=-1. GPU "
+            "tensors from workers or to other processes: return CPU tensors, or num_workers=0.",
+        commands=("ulimit -l",), owner=Owner.ENVIRONMENT),
     Cause(id="inotify-limit-reached",
         errors=("OSError",), refines=("disk-full",),
         messages=(r"inotify (?:watch|instance)\w{0,3} limit reached",),

@@ -70,7 +70,7 @@ ROWS = (
         words=(
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
             "!up_and_down !oscillat",
-            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul",
+            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden",
             "@same>loss !scale !accumul",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
@@ -219,7 +219,7 @@ ROWS = (
     ),
     Cause(id="learning-rate-stays-zero",
         words=(
-            "learning_rate|lr$ @zero",
+            "learning_rate|lr$ @zero !resum|restart",
         ),
         examples=("learning rate is 0", "learning_rate stays zero"),
         why="The first step of a warm-up has rate 0. Later zeros come from a scheduler that was "
