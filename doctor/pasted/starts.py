@@ -89,8 +89,16 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     yield from _bound(lines)
     yield from _slices(lines)
     found = next((each for form in STARTS for each in form(lines)), None)
-    if found and any(map(WITHOUT.search, lines)):
+    if found and (any(map(WITHOUT.search, lines)) or _answers_false(lines)):
         yield Reported(cause="container-started-without-gpus", line=found)
+
+
+def _answers_false(lines: Sequence[str]) -> bool:
+    """Whether the command that starts the container asks torch itself, and that finds no GPU."""
+    return any(
+        next_.strip() == "False" and "is_available()" in line and STARTED.search(line)
+        for line, next_ in zip(lines, lines[1:], strict=False)
+    )
 
 
 def _not_granted(lines: Sequence[str]) -> str:

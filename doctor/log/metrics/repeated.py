@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-BAR = re.compile(r"[|\]]\s{0,4}(\d{1,9})/\d{1,9}\s{0,4}\[|(?:^|\s)(\d{1,9})/\d{1,9}\s{1,2}\[\d{1,3}:\d")
+BAR = re.compile(
+    r"[|\]]\s{0,4}(\d{1,9})/\d{1,9}\s{0,4}\[|(?:^|\s)(\d{1,9})/\d{1,9}\s{1,2}\[\d{1,3}:\d"
+)
 """`45%|####  | 45/100 [00:41<...`, with the number of the step in it."""
 
 
