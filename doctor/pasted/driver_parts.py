@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from doctor.facts.host import Reported
 
@@ -77,7 +78,7 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
 
 def other_kernel(lines: Sequence[str]) -> Iterator[Reported]:
     """One line, where dkms built the module for other kernels than the one that runs."""
-    asked = zip(lines, lines[1:], strict=False)
+    asked = pairwise(lines)
     running = next((m[1] for line, next_ in asked if ASKED.search(line)
                     and (m := KERNEL.match(next_))), "")  # fmt: skip
     built = [match[2] for line in lines if (match := BUILT.match(line))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from doctor.facts.host import Reported
 
@@ -97,7 +98,7 @@ def _answers_false(lines: Sequence[str]) -> bool:
     """Whether the command that starts the container asks torch itself, and that finds no GPU."""
     return any(
         next_.strip() == "False" and "is_available()" in line and STARTED.search(line)
-        for line, next_ in zip(lines, lines[1:], strict=False)
+        for line, next_ in pairwise(lines)
     )
 
 

@@ -20,7 +20,8 @@ ROWS = (
     Cause(id="system-call-of-cuda-refused",
         errors=("RuntimeError", "AcceleratorError"),
         messages=(r"OS call failed or operation not supported on this OS",),
-        examples=("RuntimeError: CUDA error: OS call failed or operation not supported on this OS",),
+        examples=("RuntimeError: CUDA error: OS call failed or operation not supported on this "
+            "OS",),
         why="CUDA asked the system for something that it refuses here: more pinned host memory "
             "than it grants (WSL, a limit of locked memory), or GPU memory that is shared between "
             "processes (Windows, WSL, some virtual machines).",
@@ -31,7 +32,8 @@ ROWS = (
     Cause(id="database-locked",
         errors=("OperationalError", "MlflowException", "StorageInternalError"),
         messages=(r"database is locked",),
-        examples=("mlflow.exceptions.MlflowException: (sqlite3.OperationalError) database is locked",
+        examples=("mlflow.exceptions.MlflowException: (sqlite3.OperationalError) database is "
+            "locked",
             "sqlite3.OperationalError: database is locked"),
         why="An SQLite file takes one writer at a time, and several ranks, trials or runs write to "
             "it, or it lies on a network file system, where its locks do not work.",

@@ -288,7 +288,8 @@ ROWS = (
     Cause(id="schedule-not-followed",
         words=(
             "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
-            "too_early|too_slow|too_short|twice|constant|flat|jumps !loss !accuracy !slurm !job !gpu",
+            "too_early|too_slow|too_short|twice|constant|flat|jumps !loss !accuracy !slurm "
+            "!job !gpu",
         ),
         examples=("learning rate warmup seems to be ignored",
             "the cosine schedule ends too early",
