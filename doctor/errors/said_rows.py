@@ -198,6 +198,12 @@ SAID: tuple[Said, ...] = (
         "export NCCL_SOCKET_IFNAME={name} GLOO_SOCKET_IFNAME={name} on every node.",
     ),
     (
+        "view-size",
+        r"shape '\[-1, (?P<size>\d{5,6})\]' is invalid for input of size",
+        "If {size} is the vocabulary, the logits have another last dimension, as after "
+        "resize_token_embeddings: view(-1, logits.size(-1)).",
+    ),
+    (
         "index-out-of-range",
         r"index (?P<index>[1-9]\d{4,}) is out of bounds for dim\w{0,6}(?: \d+)? with size "
         r"(?P=index)\b",

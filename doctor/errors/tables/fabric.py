@@ -141,16 +141,6 @@ ROWS = (
                 ("fi_info -p efa -t FI_EP_RDM",
                     "ls /dev/infiniband; lsmod | grep efa"),
                 owner=Owner.ENVIRONMENT),
-            Wording(r"NET/OFI Unable to register memory",
-                "NCCL WARN NET/OFI Unable to register memory (type = 2) for device 0. RC: -12, "
-                "Error: Cannot allocate memory",
-                "The EFA adapter could not lock the memory that it is to read and write: the "
-                "limit of locked memory, too few huge pages, or a driver without GPUDirect.",
-                "Lift the limit: ulimit -l unlimited, in a container --ulimit memlock=-1, in "
-                "Kubernetes hugepages-2Mi (5 GiB and more for the pod). Then upgrade the EFA "
-                "installer and aws-ofi-nccl together, on the host and in the image.",
-                ("ulimit -l", "grep -i huge /proc/meminfo"),
-                owner=Owner.ENVIRONMENT),
             Wording(r"NET/OFI Selected [Pp]rovider is (?:tcp|sockets|udp)\b",
                 "NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)",
                 "NCCL's plugin found no EFA device and uses TCP: the nodes exchange gradients "

@@ -72,7 +72,8 @@ ROWS = (
                 "ls it. checkpoint-N inside: name that. adapter_config.json: load the base "
                 "model and PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. "
                 "pytorch_model_fsdp_0: accelerate merge-weights. Only other names (.ckpt, "
-                ".pth): load them with the program that wrote them.",
+                ".pth): load them with the program that wrote them; of the Hub take the repository "
+                "in the form of transformers (-hf, not GGUF).",
                 ("ls -l DIRECTORY",
                     "doctor scan DIRECTORY")),
             Wording(r"Can't find 'adapter_config\.json' at",
