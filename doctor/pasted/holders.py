@@ -42,8 +42,8 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     if not any(map(SHORT.search, lines)):
         return
     totals = {number: total for number, _, total in memory_of(lines)}
-    found = [Holder(*match.group(1, 2, 3), int(match[4])) for line in lines
-             if (match := COMPUTES.match(line))]  # fmt: skip
+    rows = [match for line in lines if (match := COMPUTES.match(line))]
+    found = [Holder(each[1], each[2], each[3], int(each[4])) for each in rows]
     for line in lines:
         if match := GPUSTAT.match(line):
             totals[match[1]] = int(match[2])
