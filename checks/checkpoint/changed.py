@@ -202,6 +202,7 @@ CHANGED = Check(
         "all of the first layers is unchanged, and of the rest nothing but the embedding: as "
         "layers that are frozen on purpose",
         "matrices hold values that the baseline has elsewhere, and layers of it are not here",
+        "matrices are the baseline's, transposed, as others are by their shapes: another layout",
     ),
     warns=(
         "other parameters are unchanged",

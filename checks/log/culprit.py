@@ -39,6 +39,7 @@ NOTHING_ARRIVES = (
     "nodes try NCCL_IB_DISABLE=1, and name the network that joins them in NCCL_SOCKET_IFNAME. A "
     "longer timeout does not help."
 )
+NUMBERS = ("seq", "work", "enqueued")
 LOSSES = ("loss", "mean_loss")
 PARTED = 4
 """Ranks from which on two groups are no accident: one of two or three is named as elsewhere or
@@ -154,7 +155,7 @@ def _behind(events: list[LogEvent]) -> Culprit | None:
         return None
     reports = {
         each.rank: (number, each.groups.get("op", ""))
-        for each in events
+        for each in sorted(events, key=lambda each: "enqueued" not in each.groups)
         if each.rank is not None and _group(each) == group and (number := _number(each))
     }
     if not reports:
@@ -173,7 +174,7 @@ def _behind(events: list[LogEvent]) -> Culprit | None:
         + f", {alike:,} others at {usual[0]:,} {usual[1]}".rstrip(),
         f"Look at {_ranks(behind, '')} first: where it waits (py-spy dump --pid), what its log "
         "says before, and its host and GPU. It ran fewer collectives: less data, another branch, "
-        "or a step that is stuck." + (BATCHES if own[1] != usual[1] else ""),
+        "or a step that is stuck." + (BATCHES if own[1] and own[1] != usual[1] else ""),
     )
 
 
@@ -185,7 +186,8 @@ def _group(event: LogEvent) -> str | None:
 
 
 def _number(event: LogEvent) -> int | None:
-    number = event.groups.get("seq") or event.groups.get("work")
+    """Of the collective in which a rank waits, else of the last one that it began."""
+    number = next((event.groups[each] for each in NUMBERS if event.groups.get(each)), None)
     return int(number) if number else None
 
 

@@ -20,6 +20,8 @@ ANNOUNCES = re.compile(r"raised:\s*$|\bCheckpointException ranks:")
 BELOW = 60
 """How a wrapper's line announces an exception, and the lines below it in which that stands: those
 of a traceback."""
+CLOSE = 20
+"""Lines below a row that yields in which another one is of the same failure. Our own number."""
 TEARDOWN = frozenset(
     ("crash", "consequence", "summary", "interrupted", "scheduler-ended", "nccl-error")
 )
@@ -139,7 +141,8 @@ def _says_more(event: LogEvent, first: LogEvent) -> bool:
     """Whether an event says more about the same failure than the one that seems to begin it."""
     if event.name not in class_of(first).yields_to:
         return False
-    if class_of(event).role == "consequence":
+    below = event.path == first.path and 0 < event.line - first.line <= CLOSE
+    if class_of(event).role == "consequence" or (below and event.name != KILLED):
         return True
     return bool(CONFIRMED & event.groups.keys()) and "reason" not in first.groups
 

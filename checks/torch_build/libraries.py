@@ -51,7 +51,11 @@ def libraries_match(
         return other or unknown(torch.reason)
     if torch.cudnn_error:
         known = first(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
-        return fail_by(known, f"cuDNN reports: {torch.cudnn_error}")
+        text = f"cuDNN reports: {torch.cudnn_error}"
+        packages = written_twice(interpreter, torch.cuda)
+        if packages and "nvidia/cudnn" in packages.summary:
+            return fail(f"{text}; {packages.summary}", *packages.commands, fix=packages.fix or "")
+        return fail_by(known, text)
     loaded = _loaded(libraries)
     twice = other or written_twice(interpreter, torch.cuda)
     if twice and loaded.status in (Status.PASS, Status.SKIP, Status.UNKNOWN):

@@ -35,6 +35,8 @@ OTHER_SYSTEM = "Install the build that pytorch.org/get-started names for this sy
 MAXWELL_TO_HOPPER: tuple[Capability, ...] = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 9), (9, 0))
 WITHOUT_KEPLER, WITH_BLACKWELL = (495,), (570,)
 """First drivers of these; those between drive the GPUs above alone."""
+LATER: dict[Capability, int] = {(10, 3): 580, (11, 0): 580, (12, 1): 580}
+"""First drivers of later ones: B300, Thor, GB10 came with CUDA 13."""
 UPGRADE = "Upgrade the driver on the host; rented, take a machine with a newer one."
 
 
@@ -127,7 +129,7 @@ def _whatever_the_driver(
         oldest = wheels.Driver(wheels.MINIMUM[major])
         wheel = choose(capabilities, oldest, python=python, platform=platform)
         if isinstance(wheel, Wheel):
-            needed = wheels.MINIMUM[wheel.cuda[0]][0]
+            needed = max(wheels.MINIMUM[wheel.cuda[0]][0], *map(_first_driver, capabilities))
             fix = (
                 f"Install torch {dotted(wheel.torch)} for CUDA {dotted(wheel.cuda)}, which has "
                 f"code for {_codes(capabilities)} and requires driver {needed} or newer; the "
@@ -136,6 +138,11 @@ def _whatever_the_driver(
             return Replacement(fix, (command(wheel),))
     none = f"No wheel of PyTorch exists with code for {_codes(capabilities)} (Linux {platform})."
     return Replacement(none)
+
+
+def _first_driver(capability: Capability) -> int:
+    """The first driver that knows the GPU, where it came after those of CUDA 12."""
+    return LATER.get(capability, WITH_BLACKWELL[0] if capability >= (10, 0) else 0)
 
 
 def _another_python(

@@ -40,6 +40,8 @@ WORDS = (
 )
 LIMITS = {77: "the text encoder of CLIP", 512: "BERT and its relatives", 1024: "GPT-2"}
 """Positions -> models that have so many."""
+FEW_ROWS = 4
+"""Positions by which logits and labels differ where one of them was shifted or got a prefix."""
 SMALL = 32
 """Sizes below are channels and heads, whose tensors rather lack a dimension. Our own number."""
 
@@ -128,6 +130,8 @@ def _broadcast(one: int, other: int, dimension: int) -> Decided | None:
 
 def _rows(predictions: int, labels: int) -> Decided | None:
     small, large = sorted((predictions, labels))
+    if 0 < large - small <= FEW_ROWS and small >= SMALL:
+        return "labels-of-another-length", f"The lengths differ by {large - small}."
     if not small or large % small:
         return None
     many = "predictions" if predictions > labels else "labels"

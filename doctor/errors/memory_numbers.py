@@ -130,10 +130,13 @@ def describe_oom(text: str) -> Described | None:
 
 
 def _others(numbers: Numbers, head: str) -> Described | None:
-    if numbers.free is None or numbers.capacity is None or numbers.own is None:
+    own, least = numbers.own, OTHERS
+    if own is None and numbers.allocated is not None:  # NVML names no process
+        own, least = numbers.allocated + (numbers.reserved or 0.0), BESIDE
+    if numbers.free is None or numbers.capacity is None or own is None:
         return None
-    missing = numbers.capacity - numbers.free - numbers.own
-    if missing < OTHERS * numbers.capacity:
+    missing = numbers.capacity - numbers.free - own
+    if missing < least * numbers.capacity:
         return None
     return Described(
         OTHER_PROCESS,

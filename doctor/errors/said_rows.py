@@ -82,13 +82,14 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "numpy-of-other-build",
-        r"Expected (?P<built>96) from C header, got (?P<has>88)",
+        r"dtype size changed.{0,80}Expected (?P<built>88) from C header, got (?P<has>96)",
         "The package was built for numpy 2 and numpy 1 is installed: upgrade numpy to 2, or "
         "install a release of the package for numpy 1.",
     ),
-    (
+    (  # a dtype has 96 bytes in numpy 1 and 88 in numpy 2
         "numpy-of-other-build",
-        r"Expected (?P<built>88) from C header, got (?P<has>96)|(?P<old>using NumPy 1\.x)",
+        r"dtype size changed.{0,80}Expected (?P<built>96) from C header, got (?P<has>88)|"
+        r"(?P<old>using NumPy 1\.x)",
         "The package was built for numpy 1 and numpy 2 is installed: upgrade the package that the "
         'traceback ends in, or python -m pip install "numpy<2".',
     ),
@@ -195,6 +196,20 @@ SAID: tuple[Said, ...] = (
         "network-interface-wrong",
         r"NCCL offers the address of \S+ to other nodes, which (?P<name>\S+) joins",
         "export NCCL_SOCKET_IFNAME={name} GLOO_SOCKET_IFNAME={name} on every node.",
+    ),
+    (
+        "view-size",
+        r"shape '\[-1, (?P<size>\d{5,6})\]' is invalid for input of size",
+        "If {size} is the vocabulary, the logits have another last dimension, as after "
+        "resize_token_embeddings: view(-1, logits.size(-1)).",
+    ),
+    (
+        "index-out-of-range",
+        r"index (?P<index>[1-9]\d{4,}) is out of bounds for dim\w{0,6}(?: \d+)? with size "
+        r"(?P=index)\b",
+        "The index is the size itself, the first row that is missing. In a vocabulary it is the "
+        "first token that was added: model.resize_token_embeddings(len(tokenizer)). Other numbers "
+        "that begin with 1 need 1 subtracted.",
     ),
     (
         "index-out-of-range",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from doctor.facts.host import Reported
 
@@ -37,9 +38,14 @@ RESTARTED = re.compile(
 )
 """The failure and the restart in one clause: another one may tell of an earlier restart."""
 UP_FOR_DAYS = re.compile(r"\bup \d+ days?\b")
-CONTAINER = re.compile(r"container|docker|podman|kubectl|\bpods?\b", re.IGNORECASE)
+CONTAINER = re.compile(r"\bcontainers?\b|docker|podman|kubectl|\bpods?\b", re.IGNORECASE)
 """Its libraries come from its image or from its host, not from the disk of the module."""
 WORDS = "the driver's libraries are"
+UNANSWERED = "couldn't communicate with the NVIDIA driver"
+ASKED = re.compile(r"\buname -r\s*$")
+KERNEL = re.compile(r"\s*(\d+\.\d+\.\d+[\w.+-]*)\s*$")
+BUILT = re.compile(rf"\s*nvidia\S{{0,12}}/{VERSION}, (\S+), \w+: installed")
+"""A line of dkms status."""
 
 
 def read(lines: Sequence[str]) -> Iterator[Reported]:
@@ -68,6 +74,22 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
             else "the kernel module is of another version"
         )
         yield Reported(cause=CAUSE, line=f"{module}, {WORDS} {library or 'not'}, after a restart")
+
+
+def other_kernel(lines: Sequence[str]) -> Iterator[Reported]:
+    """One line, where dkms built the module for other kernels than the one that runs."""
+    asked = pairwise(lines)
+    running = next((m[1] for line, next_ in asked if ASKED.search(line)
+                    and (m := KERNEL.match(next_))), "")  # fmt: skip
+    built = [match[2] for line in lines if (match := BUILT.match(line))]
+    if not running or not built or running in built:
+        return
+    if any(UNANSWERED in line for line in lines):
+        others = ", ".join(dict.fromkeys(built))
+        yield Reported(
+            cause="driver-module-fails",
+            line=f"dkms built the module for {others}, and the kernel that runs is {running}",
+        )
 
 
 def _answers(line: str, version: str) -> bool:

@@ -16,6 +16,7 @@ from doctor.pasted import (
     clocks,
     driver_parts,
     fabric,
+    holders,
     packages,
     requirements,
     smi_load,
@@ -266,6 +267,7 @@ def _two_pythons(lines: Sequence[str]) -> Iterator[Reported]:
 
 READERS = (
     _held,
+    holders.read,
     storage.read,
     _killed,
     _spent,
@@ -278,6 +280,7 @@ READERS = (
     requirements.read,
     starts.read,
     driver_parts.read,
+    driver_parts.other_kernel,
     packages.without_code,
     fabric.read,
     slow_cores,

@@ -47,6 +47,7 @@ LISTS = re.compile(
 """Lines of ibdev2netdev, `rdma link`, `ibv_devices`, `ls` and `nvidia-smi topo -m`, which name
 every port."""
 WORD = re.compile(r"\w+")
+ASKED_FOR = re.compile(r"\b(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?(?!\^)(\S{3,200})")
 PORT_DOWN = "infiniband-port-down"
 
 
@@ -243,12 +244,14 @@ def _unmanaged(ports: list[Hca]) -> list[Reported]:
 
 
 def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
-    """Ports without a link beside others with one, if the text names the port outside of the list:
-    one that nobody uses is often down."""
-    if not any(port.state in ("ACTIVE", "LINKUP") for port in ports):
-        return ()
-    down = [port for port in ports if port.state in ("DOWN", "INIT") and port.rate != "Disabled"]
-    words = _words(lines)
+    """Ports without a link beside others with one, if the text names the port outside of the list,
+    and else those that the job's variables ask for: one that nobody uses is often down."""
+    down = [port for port in ports if port.state in ("DOWN", "INIT")]
+    words = {word for line in lines if (match := ASKED_FOR.search(line))
+             for word in WORD.findall(match[1])}  # fmt: skip
+    if any(port.state in ("ACTIVE", "LINKUP") for port in ports):
+        down = [port for port in down if port.rate != "Disabled"]
+        words = _words(lines)
     return tuple(
         Reported(cause=PORT_DOWN, line=f"{port.name}: {port.state} {port.rate}".strip())
         for port in down

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from doctor.facts.host import Reported
 
@@ -89,8 +90,16 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     yield from _bound(lines)
     yield from _slices(lines)
     found = next((each for form in STARTS for each in form(lines)), None)
-    if found and any(map(WITHOUT.search, lines)):
+    if found and (any(map(WITHOUT.search, lines)) or _answers_false(lines)):
         yield Reported(cause="container-started-without-gpus", line=found)
+
+
+def _answers_false(lines: Sequence[str]) -> bool:
+    """Whether the command that starts the container asks torch itself, and that finds no GPU."""
+    return any(
+        next_.strip() == "False" and "is_available()" in line and STARTED.search(line)
+        for line, next_ in pairwise(lines)
+    )
 
 
 def _not_granted(lines: Sequence[str]) -> str:

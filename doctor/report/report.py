@@ -137,8 +137,9 @@ class Report:
 
     @property
     def _pasted_warning(self) -> tuple[Finding, ...]:
-        """What a pasted report warns of, where most of the machine is not in it."""
-        return self.with_status(Status.WARN) if self._is_pasted else ()
+        """What a pasted report or a checkpoint warns of, where something else is unknown."""
+        leads = self._is_pasted or self.facts.subject == "checkpoint"
+        return self.with_status(Status.WARN) if leads else ()
 
     @property
     def _pasted_note(self) -> tuple[Finding, ...]:

@@ -62,13 +62,13 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
         ),
         (
             "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected "
-            "96 from C header, got 88 from PyObject",
+            "88 from C header, got 96 from PyObject",
             "built for numpy 2 and numpy 1 is installed",
             '"numpy<2"',
         ),
         (
             "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected "
-            "88 from C header, got 96 from PyObject",
+            "96 from C header, got 88 from PyObject",
             '"numpy<2"',
             "built for numpy 2",
         ),

@@ -173,8 +173,10 @@ ROWS = (
         errors=("ValueError", "RuntimeError"),
         messages=ROWS_OF_BATCH,
         examples=ROWS_EXAMPLES,
-        why="The model computes more or fewer positions than the labels have.",
-        fix="Prepend -100 to the labels for positions that the model puts before its input, leave "
+        why="The model computes more or fewer positions than the labels have, or one of the two "
+            "was shifted alone.",
+        fix="Shift both: logits[..., :-1, :] with labels[..., 1:]. "
+            "Prepend -100 to the labels for positions that the model puts before its input, leave "
             "these out of the logits, or cut the labels to the positions that are computed.",
         told_by="both numbers are multiples of the samples", sources=("torch-nll-loss",),
     ),

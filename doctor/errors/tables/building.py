@@ -134,7 +134,17 @@ ROWS = (
             "error: command '/usr/local/cuda/bin/nvcc' failed with exit code 1",
             "ERROR: Failed building wheel for flash-attn"),
         wordings=(
-            Wording(r"llama\.cpp/\S{0,20}quantize'? (?:or|does)",
+            Wording(r"Unable to JIT load the \w{1,40} op due to it not being compatible",
+                "RuntimeError: Unable to JIT load the async_io op due to it not being compatible "
+                "due to hardware/software issue. None",
+                "DeepSpeed does not build an operator that its configuration asks for, because "
+                "something that it needs is missing: the [WARNING] lines above say what.",
+                "async_io (offloading to NVMe): apt install libaio-dev, or conda install -c "
+                "conda-forge libaio with its directories in CFLAGS and LDFLAGS. Other operators: "
+                "the toolkit of torch's CUDA version and a GPU that they support. ds_report lists "
+                "each with its state. Or leave out what asks for it (offload to cpu, not nvme).",
+                ("ds_report",)),
+            Wording(r"Failed compiling llama\.cpp|llama\.cpp/\S{0,20}quantize'? (?:or|does)",
                 "RuntimeError: Unsloth: The file 'llama.cpp/llama-quantize' or "
                     "'llama.cpp/quantize' does",
                 "The export to GGUF calls llama.cpp, which is not built beside the script.",

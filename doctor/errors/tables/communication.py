@@ -35,7 +35,9 @@ ROWS = (
         messages=(r"[Cc]aught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
             r"OpType=(?P<op>\w+)(?:, NumelIn=(?P<numel>\d+))?[^)]{0,200}\(ms\)=(?P<limit>\d+)\) "
             r"ran for (?P<ran>\d+) milliseconds",
-            r"imeout at (?:NCCL )?work: (?P<work>\d+)",
+            r"(?:imeout at (?:NCCL )?work|detected by watchdog at work sequence id): (?P<work>\d+)",
+            r"dump signal (?:due to|from another)[^\n]{0,260}[Ll]ast enqueued (?:NCCL )?work: "
+            r"(?P<enqueued>\d+)",
             "[Cc]aught collective operation timeout",
             "due to a collective timeout from|ProcessGroupNCCL's watchdog got stuck",
             "Heartbeat monitor timed out",
@@ -50,6 +52,8 @@ ROWS = (
             "timing out.",
             "[PG ID 0 PG GUID 0(default_pg) Rank 3] Timeout at NCCL work: 1287, last enqueued "
             "NCCL work: 1287, last completed NCCL work: 1286.",
+            "[PG ID 0 PG GUID 0(default_pg) Rank 1] Observed flight recorder dump signal from "
+            "another rank via TCPStore. last enqueued work: 1286, last completed work: 1286",
             "RuntimeError: [Rank 0]: Watchdog caught collective operation timeout",
             "[rank1]:[F1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
             "progress",

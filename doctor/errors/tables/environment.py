@@ -7,7 +7,7 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="compiler-missing",
-        errors=("RuntimeError", "InductorError"), refines=("file-missing",),
+        errors=("RuntimeError", "InductorError"), refines=("file-missing", "compile-failed"),
         messages=(r"No working C\+\+ compiler",
             "Failed to find a? ?C compiler",
             "CppCompileError",
@@ -28,7 +28,8 @@ ROWS = (
             'error: Microsoft Visual C++ 14.0 or greater is required. Get it with "Microsoft '
             'C++ Build Tools"'),
         why="torch.compile and extensions compile code, and there is no C++ compiler.",
-        fix="Install a C++ compiler (apt install g++ or build-essential) and the headers of "
+        fix="Install a C++ compiler (apt install g++ or build-essential; one that is elsewhere: "
+            "CC=gcc CXX=g++ with their paths) and the headers of "
             "Python (python3-dev); on Windows Microsoft's C++ build tools with \"Desktop "
             'development with C++", then a new "x64 Native Tools" prompt. Or take a prebuilt '
             "wheel of the package, and train without torch.compile.",

@@ -41,6 +41,17 @@ ROWS = (
             "result is the same.",
         fix="", role="harmless", sources=("torch-recompute",),
     ),
+    Cause(id="adapter-driver-not-installed",
+        refines=("library-does-not-fit",),
+        messages=(r"libibverbs: Warning: couldn't (?:open|load) ",),
+        examples=("libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': "
+              "libmlx5-rdmav34.so: cannot open shared object file: No such file or directory",),
+        why="The image has no user-space driver for an InfiniBand or RoCE adapter. Nothing is "
+            "missing where the job needs none. Where it spans nodes over such adapters, NCCL falls "
+            "back to TCP: install ibverbs-providers (Debian, Ubuntu) or rdma-core, of the release "
+            "of libibverbs; ibv_devinfo then lists the adapters.",
+        fix="", role="harmless",
+    ),
     Cause(id="inputs-made-to-require-grad",
         messages=(r"enable_input_require_grads(?:\(\))?`? (?:is |was |has been )?(?:called|enabled|"
               r"applied|registered|on)\b|(?:[Ee]nabled|[Cc]alled|[Rr]egistered|[Aa]pplied) `?"

@@ -72,7 +72,8 @@ ROWS = (
                 "ls it. checkpoint-N inside: name that. adapter_config.json: load the base "
                 "model and PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. "
                 "pytorch_model_fsdp_0: accelerate merge-weights. Only other names (.ckpt, "
-                ".pth): load them with the program that wrote them.",
+                ".pth): load them with the program that wrote them; of the Hub take the repository "
+                "in the form of transformers (-hf, not GGUF).",
                 ("ls -l DIRECTORY",
                     "doctor scan DIRECTORY")),
             Wording(r"Can't find 'adapter_config\.json' at",
@@ -182,7 +183,16 @@ ROWS = (
                     "asks on its own.",
                 "Log in (HF_TOKEN), which raises the limit. Download once on one node into a "
                     "shared HF_HOME, then run with HF_HUB_OFFLINE=1; let rank 0 load first.",
-                ("export HF_HUB_OFFLINE=1",)),),
+                ("export HF_HUB_OFFLINE=1",)),
+            Wording(r"ConnectionError: Server Disconnected|ServerDisconnectedError|"
+                    r"ClientPayloadError|ClientConnectorError",
+                "ConnectionError: Server Disconnected",
+                "A data set that is streamed lost its server, and the tries were used up. Other "
+                    "ranks then wait for this one.",
+                "Resume from the last checkpoint. Download the data before (hf download "
+                    "--repo-type dataset REPOSITORY), or allow more tries: "
+                    "datasets.config.STREAMING_READ_MAX_RETRIES and "
+                    "STREAMING_READ_RETRY_INTERVAL; fewer workers per node ask less."),),
         why="A download from the hub broke off: the network, a proxy, the transfer service (Xet), "
             "or a full disk.",
         fix="Download before the training and again until it is complete: hf download REPOSITORY "

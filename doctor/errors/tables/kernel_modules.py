@@ -66,7 +66,7 @@ ROWS = (
                 r"make\.log for nvidia|Unable to find the kernel source tree|"
                 r"[Yy]our kernel headers for kernel \S{1,60} cannot be found|"
                 r"\bnvidia/\d{3}\.[\d.]{1,12}: added\b|Could not resolve Linux kernel version|"
-                r"Unable to locate package linux-headers-",
+                r"Unable to locate package linux-headers-|dkms built the module for",
                 "modprobe: FATAL: Module nvidia not found in directory "
                 "/lib/modules/6.8.0-45-generic",
                 "No module of the driver was built for the kernel that runs: the kernel was "
@@ -83,7 +83,9 @@ ROWS = (
                     "Error! Your kernel headers for kernel 6.8.0-45-generic cannot be found at "
                     "/lib/modules/6.8.0-45-generic/build",
                     "nvidia/535.129.03: added",
-                    "E: Unable to locate package linux-headers-6.8.0-1024-aws")),
+                    "E: Unable to locate package linux-headers-6.8.0-1024-aws",
+                    "dkms built the module for 6.11.0-29-generic, and the kernel that runs is "
+                    "6.14.0-33-generic")),
             Wording(r"BAR\d is 0M @ 0x0|PCI I/O region assigned to your NVIDIA device is "
                 r"invalid|This is a 64-bit BAR mapped above",
                 "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)",

@@ -18,6 +18,20 @@ ROWS = (
                 "train.py (or accelerate launch, srun). For both ways read it with a default: "
                 'int(os.environ.get("LOCAL_RANK", 0)).',
                 ("torchrun --standalone --nproc_per_node=1 train.py",)),
+            Wording(r"[Mm]ake sure to properly initialize your accelerator|must initialize the "
+                r"accelerate state|'(?:Accelerator|Partial)State' object has no attribute '",
+                "ValueError: Please make sure to properly initialize your accelerator via "
+                "`accelerator = Accelerator()` before using any functionality from the "
+                "`accelerate` library.",
+                "A part of accelerate is used before its state exists, or after it was reset: "
+                "get_logger or a plugin before Accelerator(), TrainingArguments of an earlier "
+                "run, or a package that was upgraded under a running interpreter.",
+                "Create Accelerator() (or PartialState()) first, and TrainingArguments anew for "
+                "each run, after the last Accelerator. In a notebook restart the kernel after an "
+                "installation, and upgrade accelerate and transformers together.",
+                ("python -m pip show accelerate transformers",),
+                more=("AttributeError: 'AcceleratorState' object has no attribute "
+                    "'distributed_type'",)),
             Wording("unrecognized arguments: .{0,200}--local[-_]rank",
                 "train.py: error: unrecognized arguments: --local-rank=0",
                 "torch.distributed.launch passes the argument --local-rank to the script (with "

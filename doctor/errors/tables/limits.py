@@ -17,6 +17,30 @@ BEYOND = (
 MOST = r"(?:max|limit|allowed|position|context|block|length|window|\d{3})"
 
 ROWS = (
+    Cause(id="system-call-of-cuda-refused",
+        errors=("RuntimeError", "AcceleratorError"),
+        messages=(r"OS call failed or operation not supported on this OS",),
+        examples=("RuntimeError: CUDA error: OS call failed or operation not supported on this "
+            "OS",),
+        why="CUDA asked the system for something that it refuses here: more pinned host memory "
+            "than it grants (WSL, a limit of locked memory), or GPU memory that is shared between "
+            "processes (Windows, WSL, some virtual machines).",
+        fix="Read what the last frame does. Pinning (pin_memory, offloading to the CPU): "
+            "pin_memory=False, ulimit -l unlimited, in a container --ulimit memlock=-1. GPU "
+            "tensors from workers or to other processes: return CPU tensors, or num_workers=0.",
+        commands=("ulimit -l",), owner=Owner.ENVIRONMENT),
+    Cause(id="database-locked",
+        errors=("OperationalError", "MlflowException", "StorageInternalError"),
+        messages=(r"database is locked",),
+        examples=("mlflow.exceptions.MlflowException: (sqlite3.OperationalError) database is "
+            "locked",
+            "sqlite3.OperationalError: database is locked"),
+        why="An SQLite file takes one writer at a time, and several ranks, trials or runs write to "
+            "it, or it lies on a network file system, where its locks do not work.",
+        fix="Write from rank 0 alone, and keep the file on a local disk. For several writers use a "
+            "server (mlflow server or Optuna with PostgreSQL or MySQL) or files that are appended "
+            "to (Optuna's JournalStorage).",
+        owner=Owner.ENVIRONMENT, retry="again"),
     Cause(id="inotify-limit-reached",
         errors=("OSError",), refines=("disk-full",),
         messages=(r"inotify (?:watch|instance)\w{0,3} limit reached",),

@@ -22,11 +22,14 @@ ROWS = (
         refines=("nccl-error", "completion-failed", "address-space-limit"),
         messages=(r"ibv_\w{2,40} failed.{0,40}Cannot allocate memory",
             "Failure to post internal receive buffers",
-            r"(?:fi_mr_reg|ibv_reg_mr|[Mm]emory registration)[^\n]{0,60}Cannot allocate memory"),
+            r"(?:fi_mr_reg|ibv_reg_mr|[Mm]emory registration|register memory)[^\n]{0,60}Cannot "
+            r"allocate memory"),
         examples=("misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error "
             "Cannot allocate memory",
             "misc/ibvwrap.cc:187 NCCL WARN Call to ibv_create_cq failed with error Cannot "
             "allocate memory",
+            "NCCL WARN NET/OFI Unable to register memory (type = 2) for device 0. RC: -12, Error: "
+            "Cannot allocate memory",
             "EFA internal error: (4112) Failure to post internal receive buffers",
             "ibv_reg_mr(address=0x7f1a, length=4096) failed: Cannot allocate memory"),
         why="InfiniBand and EFA lock the memory that they transfer, and this process may lock "
@@ -35,6 +38,19 @@ ROWS = (
             "a container --ulimit memlock=-1 or the capability IPC_LOCK, under Slurm "
             "LimitMEMLOCK of slurmd.",
         commands=("ulimit -l",), sources=("nccl-troubleshooting",), owner=Owner.ENVIRONMENT),
+    Cause(id="nccl-peer-ended",
+        refines=("nccl-error",),
+        messages=(r"ncclRemoteError|Socket recv failed while polling|remote process exit(?:ing|ed) "
+            r"(?:prematurely|or there was)",),
+        examples=("ncclRemoteError: A call failed possibly due to a network error or a remote "
+            "process exiting prematurely.",
+            "Last error: Socket recv failed while polling for opId=0x7f1e"),
+        why="The process at the other end of a connection is gone, or its node cannot be reached "
+            "any more. This rank reports it and is not its cause.",
+        fix="Look for the rank that failed first: its own log, the kernel log of its node (out of "
+            "memory, Xid), the scheduler's record. Where no rank failed, examine the network "
+            "between the nodes of both.",
+        sources=("nccl-795",), owner=Owner.ENVIRONMENT, retry="again"),
     Cause(id="nvlink-sharp-fails",
         refines=("nccl-error",),
         messages=(r"transport/nvls\.cc:\d{1,5} NCCL WARN",

@@ -247,7 +247,7 @@ ROWS = (
                 "Return CPU tensors and move the batch in the loop with .to(device, "
                     "non_blocking=True); or pin_memory=False (dataloader_pin_memory=False) and "
                     "num_workers=0 if the data must live on the GPU."),
-            Wording(r"OS call failed or operation not supported on this OS|StorageSharing\.cpp",
+            Wording(r"StorageSharing\.cpp",
                 r"THCudaCheck FAIL file=torch\csrc\generic\StorageSharing.cpp line=252 error=63 : "
                     r"OS call failed or operation not supported on this OS",
                 "GPU tensors are sent between processes, which Windows and some virtual machines "

@@ -250,12 +250,15 @@ ROWS = (
             "Cannot copy out of meta tensor; no data",
             "module must have its parameters and buffers on device",
             "is not on the expected device",
+            "set the storage of a tensor on device",
             "is on cpu but expected (?:them to be )?on gpu|Expected a cuda device, but got: cpu",
             r"Input type \(torch\.cuda\.(?P<on_gpu>\w{1,20})\) and weight type "
             r"\(torch\.(?P=on_gpu)\)|Input type \(torch\.(?P<on_cpu>\w{1,20})\) and weight type "
             r"\(torch\.cuda\.(?P=on_cpu)\)",
             r"found two different devices|Expected tensor for '\w+' to have the same device as"),
-        examples=("RuntimeError: Expected object of backend CPU but got backend CUDA for "
+        examples=('RuntimeError: Attempted to set the storage of a tensor on device "cuda:0" to a '
+            'storage on different device "cpu".',
+            "RuntimeError: Expected object of backend CPU but got backend CUDA for "
             "argument #4 'mat1'",
             "RuntimeError: Expected object of type torch.cuda.FloatTensor but found type "
             "torch.FloatTensor for argument #3 'weight'",

@@ -32,7 +32,9 @@ ROWS = (
             r"CANCELLED AT \d",
             "(?P<evicted>The node was low on resource|Pod was preempted|Preempted by pod|"
             "TerminationByKubelet|Pod ephemeral local storage usage exceeds)",
-            "(?P<spot>[Ss]pot (?:instance )?interruption notice|instance-action\\W{1,3}terminate)",
+            "(?P<spot>[Ss]pot (?:instance )?interruption notice|instance-action\\W{1,3}terminate|"
+            "(?:[Ii]nstance|VM|node) (?:is being|was|has been) preempted|"
+            r"compute\.instances\.preempted)",
             r"srun: error: Node failure on (?P<node>[\w-]{1,60})"),
         examples=("slurmstepd: error: *** JOB 1234 ON node01 CANCELLED AT 2026-11-20T12:00:00 "
             "DUE TO TIME LIMIT ***",
@@ -43,6 +45,7 @@ ROWS = (
             "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
             "Evicted: The node was low on resource: ephemeral-storage.",
             "EC2 Spot interruption notice received",
+            "google_metadata_script_runner: instance is being preempted",
             "srun: error: Node failure on b203"),
         why="The scheduler reached the job's time limit, preempted it, lost a node, or was told "
             "to cancel it. The training itself may have been healthy. srun also cancels a step "

@@ -340,7 +340,8 @@ ROWS = (
     Cause(
         id="message-says-what-to-do",
         messages=(
-            r"(?:Error|Exception|ERROR|error)\b[^\n]{0,600}?\b(?:[Pp]lease |HINT: |Hint: |[Mm]ake "
+            r"(?:Error|Exception|ERROR|error)\b[^\n]{0,600}?\b"
+            r"(?:[Pp]lease (?!report)|HINT: |Hint: |[Mm]ake "
             r"sure |[Tt]ry (?:to |setting |using |passing |increasing |reducing )|To fix |[Yy]ou "
             r"(?:must|should|need to|have to) )",
         ),

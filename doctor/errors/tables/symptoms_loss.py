@@ -70,7 +70,7 @@ ROWS = (
         words=(
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
             "!up_and_down !oscillat",
-            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul",
+            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden",
             "@same>loss !scale !accumul",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
@@ -219,7 +219,7 @@ ROWS = (
     ),
     Cause(id="learning-rate-stays-zero",
         words=(
-            "learning_rate|lr$ @zero",
+            "learning_rate|lr$ @zero !resum|restart",
         ),
         examples=("learning rate is 0", "learning_rate stays zero"),
         why="The first step of a warm-up has rate 0. Later zeros come from a scheduler that was "
@@ -288,7 +288,8 @@ ROWS = (
     Cause(id="schedule-not-followed",
         words=(
             "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
-            "too_early|too_slow|too_short|twice|constant|jumps !loss !accuracy !slurm !job !gpu",
+            "too_early|too_slow|too_short|twice|constant|flat|jumps !loss !accuracy !slurm "
+            "!job !gpu",
         ),
         examples=("learning rate warmup seems to be ignored",
             "the cosine schedule ends too early",

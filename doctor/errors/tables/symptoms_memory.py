@@ -89,6 +89,8 @@ ROWS = (
             "kernel|notebook|jupyter|colab|process|script|program|python|training dies|"
             "died|dead|killed|crash|crashes|exits|exit|quits|disappears|closes|ends "
             "without|no_error|no_message|no_traceback|silent|silently|any_error",
+            "training|trainer|script|program|job|process stops|stopped|stop$|ends|ended "
+            "without>error|message|exception|warning !generat !early !hang !without_errors",
             "kernel|notebook|jupyter|colab>dies|died|dead|crash|crashes|restart !reboot",
         ),
         examples=(

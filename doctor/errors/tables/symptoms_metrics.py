@@ -8,6 +8,7 @@ ROWS = (
     Cause(id="validation-better-than-training",
         words=(
             "@eval>loss|error>lower|less|smaller|below|better>train",
+            "loss|error>lower|less|smaller|below|better>@eval>than>train",
             "train>loss|error>higher|larger|above|greater|wors>@eval",
             "@eval>accuracy|acc$|score>higher|better|above|exceeds>train",
             "train>accuracy|acc$|score>lower|wors|below>@eval",

@@ -237,6 +237,8 @@ ROWS = (
             "resum|resume|resuming|restart|resume_from_checkpoint from_0|from_step_0|step_0|"
             "from_start|from_scratch|beginning|starts_over|ignored|not_work|epoch_0|"
             "from_zero|not_resum",
+            "resum|resume|resuming|resumed learning_rate|lr$|scheduler @zero|reset|starts|again|"
+            "warms !param_groups",
         ),
         examples=("resume starts from step 0", "training starts over instead of resuming"),
         why="The path is not found and that is no error, the checkpoint has no trainer state, or "

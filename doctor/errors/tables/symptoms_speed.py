@@ -179,8 +179,9 @@ ROWS = (
         words=(
             "slower|slow than|expected|very|too|extremely|should|so$ training|train|fine_tuning|"
             "finetuning|step|model|gpu|it$|inference|run !qlora|4bit|4_bit|8bit|8_bit|quantiz "
-            "!compile !gpus !the_others !ddp !checkpoint",
-            "slower>than !qlora|4bit|4_bit|8bit|8_bit|quantiz !compile !gpus !the_others !ddp",
+            "!compile !gpus !the_others !ddp !checkpoint !validation|evaluation",
+            "slower>than !qlora|4bit|4_bit|8bit|8_bit|quantiz !compile !gpus !the_others !ddp "
+            "!validation|evaluation",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
         ),
         examples=("training is very slow", "slower than a A100 should be",
@@ -234,6 +235,7 @@ ROWS = (
             "!second|other|others|third|half",
             "@not>see|detect|find|use|using|recogni gpu|gpus|cuda !second|other|others|third|half",
             "is_available false",
+            "cuda avail false",
             "running|runs|trains|training on_cpu|on_the_cpu|cpu_instead",
         ),
         examples=("cuda is not available",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from doctor._util.records import Number
 from doctor.facts.log import Curve
+from doctor.log.metrics.repeated import Repeated
 
 MOST, FEWEST = 4096, 256
 """Values of a curve that are held; beyond that every second one is dropped. Fewer, but as many as
@@ -140,6 +141,7 @@ class Curves:
     """Of the last row, None if it named none."""
     batch: int | None = None
     """Of the pass of an evaluation that the last row was of."""
+    repeated: Repeated = field(default_factory=Repeated)
     _rows: int = 0
     _series: dict[str, _Series] = field(default_factory=dict)
     _open: tuple[int, int, set[str]] = (0, -JOINED, set())

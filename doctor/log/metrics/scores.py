@@ -114,6 +114,9 @@ def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
         values = detector.read(lower)
         for name, value in _values(lower):
             values.setdefault(name, value)
+        scores = {name: each for name, each in values.items() if name.startswith(SCORE)}
+        if len(curves.repeated.fresh(lower, scores)) < len(scores):
+            values = {name: each for name, each in values.items() if name not in scores}
         curves.append(None, values, number)
         if row := columns.read(lower):
             curves.append(*row, number)

@@ -108,6 +108,9 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     if found := _with_unit(lower):
         values.setdefault(RATES[not found[2]], float(found[1].replace(b",", b"")))
     values = _of_one_kind(values, lower)
+    if HELD_OUT in values:
+        own = curves.repeated.fresh(lower.decode("utf-8", "replace"), {HELD_OUT: values[HELD_OUT]})
+        values = {name: each for name, each in values.items() if name != HELD_OUT} | own
     if not values or set(values) == {RATE}:
         return
     again = _goes_on(values, lower, curves)

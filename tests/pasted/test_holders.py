@@ -1,0 +1,115 @@
+"""Whose program holds the memory of a GPU, and for which kernels dkms built the module."""
+
+from __future__ import annotations
+
+import pytest
+
+from doctor.cli.findings import findings_of
+from doctor.cli.read import facts_of_text
+from doctor.judge.check import Finding
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB\n"
+TABLE = (
+    "| NVIDIA-SMI 570.86.15   Driver Version: 570.86.15   CUDA Version: 12.8 |\n"
+    "|   0  NVIDIA GeForce RTX 3090   Off |   00000000:01:00.0 Off |      N/A |\n"
+    "| 61%   67C    P2      201W / 350W |   19011MiB /  24576MiB |     44%      Default |\n"
+    "|    0   N/A  N/A           21443      {}   {}                  {}MiB |\n"
+)
+GPUSTAT = "[0] NVIDIA GeForce RTX 3090 | 67°C,  44 % | 19011 / 24576 MB | {}\n"
+DOWN = (
+    "$ nvidia-smi\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+)
+DKMS = "$ uname -r\n6.17.0-8-generic\n$ dkms status\nnvidia/580.95.05, {}, x86_64: installed\n"
+
+
+def reported(text: str) -> Finding | None:
+    found = findings_of(facts_of_text(text, "report"))
+    return next((each for each in found if each.check.code == "DRV003" and each.is_problem), None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OOM + TABLE.format("C", "/usr/bin/ollama", 17210),
+        OOM + GPUSTAT.format("bob:ollama/21443(17210M) ada:python/991(1500M)"),
+    ],
+)
+def test_a_program_that_trains_nothing_holds_the_memory(text: str) -> None:
+    found = reported(text)
+    assert found
+    assert "Process 21443 holds 16.8 GiB of GPU 0" in found.verdict.summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TABLE.format("C", "/usr/bin/ollama", 17210),  # nobody lacks memory
+        OOM + TABLE.format("C", "/opt/venv/bin/python3", 17210),  # may be the job
+        OOM + TABLE.format("C", "VLLM::EngineCore", 17210),  # may generate for it
+        OOM + TABLE.format("C", "/usr/bin/ollama", 1500),  # too little
+        OOM + TABLE.format("G", "/usr/lib/xorg/Xorg", 8000),  # a display
+        OOM + GPUSTAT.format("ada:python/991(17210M)"),
+        OOM + GPUSTAT.format("ada(17210M)"),  # without names
+    ],
+)
+def test_what_may_be_the_job_accuses_no_other_program(text: str) -> None:
+    found = reported(text + "torch 2.8.0+cu128\n")
+    assert found is None or "holds" not in found.verdict.summary
+
+
+def test_a_module_that_was_built_for_other_kernels() -> None:
+    found = reported(DKMS.format("6.14.0-37-generic") + DOWN)
+    assert found
+    assert "6.14.0-37-generic, and the kernel that runs is 6.17.0-8-generic" in (
+        found.verdict.summary
+    )
+    assert "linux-headers" in found.fix
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DKMS.format("6.17.0-8-generic") + DOWN,  # built for it: another reason
+        DKMS.format("6.14.0-37-generic") + TABLE.format("C", "python", 900),  # it runs
+        "$ uname -r\n6.17.0-8-generic\n" + DOWN,  # dkms was not asked
+    ],
+)
+def test_a_module_of_the_kernel_that_runs_is_no_reason(text: str) -> None:
+    found = reported(text)
+    assert found is None or "dkms built" not in found.verdict.summary
+
+
+HCA = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: {}\n\t\tRate: 10\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        (HCA.format("Disabled", "NCCL_IB_HCA=mlx5_0"), True),
+        (HCA.format("Polling", "export UCX_NET_DEVICES=mlx5_0:1"), True),
+        (HCA.format("Disabled", "NCCL_IB_HCA=mlx5_1"), False),
+        (HCA.format("Disabled", "NCCL_IB_HCA=^mlx5_0"), False),
+        (HCA.format("Polling", "mlx5_0 is not cabled"), False),
+    ],
+)
+def test_a_port_that_the_job_asks_for_is_down(text: str, is_named: bool) -> None:
+    assert bool(reported(text)) is is_named
+
+
+ASKS = "$ {} python -c 'import torch; print(torch.cuda.is_available())'\n{}\n"
+LISTED = "$ nvidia-smi -L\nGPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-99999999-2222)\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "is_named"),
+    [
+        ("apptainer exec torch.sif", "False", True),
+        ("docker run --rm torch", "False", True),
+        ("apptainer exec --nv torch.sif", "False", False),
+        ("apptainer exec torch.sif", "True", False),
+        ("docker exec train", "False", False),
+    ],
+)
+def test_torch_in_a_container_without_gpus(command: str, answer: str, is_named: bool) -> None:
+    found = reported(ASKS.format(command, answer) + LISTED)
+    assert bool(found and "has no option for GPUs" in found.verdict.summary) is is_named
