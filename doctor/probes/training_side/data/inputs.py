@@ -194,6 +194,8 @@ def first_input(
         value = arguments[0] if arguments else None
         if not found and isinstance(value, torch.Tensor) and value.dim() == 4:
             found.append((layer, value))
+        elif found and value is found[0][1] and len(list(found[0][0].children())):
+            found[0] = (layer, value)  # a part of the layer gets the same
 
     layers = [each for each in module.modules() if each._parameters]
     handles = [each.register_forward_pre_hook(look) for each in layers]
