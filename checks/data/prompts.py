@@ -59,6 +59,9 @@ def _of_markers(markers: Markers) -> Verdict | None:
             markers.first, markers.several, "chats of several turns train the first answer"
         )
         return observed(f"{text}, and none of the later ones", markers.several, fix=ALL_ANSWERS)
+    if markers.answers and markers.early >= MOST * markers.answers:
+        text = share(markers.early, markers.answers, "answers are trained with the end of their prompt")
+        return note(f"{text}, {shown(markers.prompt)}", fix=EARLY)
     if markers.answers and markers.late >= MOST * markers.answers:
         text = share(markers.late, markers.answers, "answers do not train their first token")
         return observed(f"{text} after {shown(markers.prompt)}", markers.answers, fix=LATE)
@@ -120,6 +123,10 @@ ALL_ANSWERS = (
     "or train assistant messages by the template's {% generation %}."
 )
 TWICE = "Put the prompt before an answer once: chosen, rejected or output may hold it already."
+EARLY = (
+    "Count the tokens of the prompt as they stand in the row, with the token for the beginning; "
+    "what generation gets need not be learned."
+)
 LATE = "Begin the labels with the first token of the answer: the border is one token too late."
 
 MEANT = Check(
@@ -131,6 +138,7 @@ MEANT = Check(
     passes=(
         "the part that is trained is the end of the document, from the answer's first token on",
     ),
+    notes=("90 % of the answers are trained with the last tokens of the template's prompt",),
     warns=(
         "half of 32 or more documents train their beginning and not their end",
         "90 % of 32 or more answers do not train the token behind the template's prompt",

@@ -95,6 +95,7 @@ def test_the_first_of_several_answers(trained: tuple[int, ...], first: int) -> N
         ([TURN, BOT, LINES], 4),
         ([TURN, BOT], 4),
         ([TURN, BOT, LINE], 0),
+        ([TURN, BOT, LINE, 60], 0),  # the first token of the answer is not trained
         ([7, 8], 0),  # a form without the template's tokens
         ([TURN, USER, LINE], 0),
         ([TURN, BOT, LINE, 60, 61, 62, 63, 64, 65], 0),  # a part of the answer is given
@@ -132,18 +133,24 @@ def test_labels_that_most_of_a_text_has(share: float, kept: float, found: bool) 
         ([NONE, 1, 0, 0, 0, 0, NONE], False),
         ([NONE, 1, NONE, 0, 0, NONE, NONE], False),  # pieces of a word have none
         ([NONE, NONE, 1, 0, 0, NONE, NONE], False),  # a window with text around it
+        ([0, 1, 0, 0, NONE, NONE, NONE], False),  # moved against their tokens
         ([NONE] * 7, False),
     ],
 )
 def test_tags_that_end_before_their_text(tags: list[int], early: bool) -> None:
+    assert ends_early(tags) is early
+    assert not ends_early(tags, 3)  # a second text is context without tags
+
+
+def ends_early(tags: list[int], fifth: int = 40) -> bool:
     tokenizer = SimpleNamespace(
         all_special_ids=[0, 2, 3], convert_ids_to_tokens=lambda ids: [f"w{each}" for each in ids]
     )
     looks = piece_tags.PieceTags(vocabulary.Vocabulary(tokenizer))
     for number in range(8):
-        ids = torch.tensor([[2, 10 + number, 20, 30, 40, 50, 3]])
+        ids = torch.tensor([[2, 10 + number, 20, 30, fifth, 50, 3]])
         looks.add(documents.Tokens(ids, torch.tensor([tags]), None, {}), number)
-    assert ("tags end early" in kinds(looks.records())) is early
+    return "tags end early" in kinds(looks.records())
 
 
 @pytest.mark.parametrize("special", [NONE, 0])

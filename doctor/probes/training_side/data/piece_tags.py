@@ -36,8 +36,8 @@ class PieceTags:
             return  # tokens of a small vocabulary
         special = special_ids(self._tokenizer)
         for number, (ids, tags) in enumerate(zip(tokens.ids.tolist(), labels.tolist())):
-            text = [tag for token, tag in zip(ids, tags) if token not in special]
-            self._relations.count("tags end early", ends_early(text), first_row + number)
+            words = [token not in special for token in ids]
+            self._relations.count("tags end early", ends_early(words, tags), first_row + number)
             names: Foreign = self._tokenizer.convert_ids_to_tokens(ids)
             goes_on = continuing(names)
             if sum(goes_on) > MOST_PIECES * len(names):
@@ -59,10 +59,13 @@ class PieceTags:
         return relations.records()
 
 
-def ends_early(tags: List[int]) -> bool:
-    """Whether all tokens up to one in the text have a tag, and none behind it."""
-    count = sum(tag >= 0 for tag in tags)
-    return 0 < count < len(tags) and all(tag >= 0 for tag in tags[:count])
+def ends_early(words: List[bool], tags: List[int]) -> bool:
+    """Whether all tokens up to one in the text have a tag, and none behind it; `words`: tokens that
+    are not special, which have none and may part what is tagged from its context."""
+    count, begins = sum(tag >= 0 for tag in tags), words.index(True) if any(words) else 0
+    end = begins + count
+    tagged = count > 0 and all(tag >= 0 for tag in tags[begins:end])
+    return tagged and all(words[begins : end + 1]) and end < len(words)
 
 
 def continuing(names: List[str]) -> List[bool]:

@@ -182,9 +182,11 @@ def otherwise(answers: List[Document], marker: List[int], vocabulary: Vocabulary
     found: Counter[Tuple[int, ...]] = Counter()
     for each in answers if special else []:
         begins = int(torch.nonzero(each.trained)[0])
-        before = each.ids[max(0, begins - len(marker) - HEADER) : begins].tolist()
+        start = max(0, begins - len(marker) - HEADER)
+        before = each.ids[start:begins].tolist()
         starts = [at for at, token in enumerate(before) if token == special[0]]
-        written = before[starts[-1] :] if starts and before[-len(marker) :] != marker else []
+        near = each.ids[start : begins + len(marker)]
+        written = before[starts[-1] :] if starts and not contains(near, marker) else []
         if [token for token in written if vocabulary.is_special(token)] == special:
             found[tuple(written)] += 1
     most = found.most_common(1)
