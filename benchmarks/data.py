@@ -2,8 +2,8 @@
 
     python benchmarks/data.py [--megabytes 200] [--rows 2_000_000]
 
-Needs torch and transformers; with `datasets` it also compares the reading of a file. Each measurement
-is a process of its own with one thread, so that its seconds of CPU are those of a quiet machine.
+Needs torch and transformers; with `datasets` it also compares the reading of a file. Each
+measurement is a process of its own with one thread, so that its seconds of CPU tell most.
 """
 
 from __future__ import annotations

@@ -59,9 +59,6 @@ def _of_markers(markers: Markers) -> Verdict | None:
             markers.first, markers.several, "chats of several turns train the first answer"
         )
         return observed(f"{text}, and none of the later ones", markers.several, fix=ALL_ANSWERS)
-    if markers.answers and markers.early >= MOST * markers.answers:
-        text = share(markers.early, markers.answers, "answers are trained with the end of their prompt")
-        return note(f"{text}, {shown(markers.prompt)}", fix=EARLY)
     if markers.answers and markers.late >= MOST * markers.answers:
         text = share(markers.late, markers.answers, "answers do not train their first token")
         return observed(f"{text} after {shown(markers.prompt)}", markers.answers, fix=LATE)
@@ -123,10 +120,6 @@ ALL_ANSWERS = (
     "or train assistant messages by the template's {% generation %}."
 )
 TWICE = "Put the prompt before an answer once: chosen, rejected or output may hold it already."
-EARLY = (
-    "Count the tokens of the prompt as they stand in the row, with the token for the beginning; "
-    "what generation gets need not be learned."
-)
 LATE = "Begin the labels with the first token of the answer: the border is one token too late."
 
 MEANT = Check(
@@ -138,7 +131,6 @@ MEANT = Check(
     passes=(
         "the part that is trained is the end of the document, from the answer's first token on",
     ),
-    notes=("90 % of the answers are trained with the last tokens of the template's prompt",),
     warns=(
         "half of 32 or more documents train their beginning and not their end",
         "90 % of 32 or more answers do not train the token behind the template's prompt",
@@ -214,13 +206,17 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
     unlike = markers.answers - markers.prompted - markers.early - markers.late
     text = share(unlike, markers.answers, f"answers do not begin behind {shown(markers.prompt)}")
     if markers.unlike >= MOST * markers.answers:
-        return observed(f"{text}, which generation gets, but {shown(markers.instead)}",
-                        markers.answers, fix=UNPROMPTED)  # fmt: skip
+        instead = f"{text}, which generation gets, but {shown(markers.instead)}"
+        return observed(instead, markers.answers, fix=UNPROMPTED)
+    return _elsewhere(markers, unlike, text) or passed(text, split)
+
+
+def _elsewhere(markers: Markers, unlike: int, text: str) -> Verdict | None:
     if not markers.marked:
         return note(f"{text}: the rows do not use the tokenizer's chat template", fix=OTHER)
     if unlike >= MOST * markers.answers:
         return observed(f"{text}, which generation gets", markers.answers)
-    return passed(text, split)
+    return None
 
 
 def _without_prompt(markers: Markers) -> Verdict | None:

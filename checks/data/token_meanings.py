@@ -78,8 +78,8 @@ OF_TOKENS: Meanings = {
         least=0.1,
     ),
     "tags end early": Meaning(
-        "rows have a tag on each of their first tokens and on none of their last ones: there is one "
-        "for each word, and words have several tokens",
+        "rows have a tag on each of their first tokens and on none of their last ones: there is "
+        "one for each word, and words have several tokens",
         "Align by word_ids(): the tag of a word to its first piece, and -100 or the same tag to "
         "the others.",
         least=0.5,

@@ -1,4 +1,4 @@
-"""Where labels begin and end, against what stands before answers, and against the words of a text."""
+"""Where labels begin and end, against what stands before answers, and against words of a text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Answers whose first tokens are not trained: a border that was counted too far, as by a prompt that
-was tokenized with an end of its own."""
+"""Answers whose first tokens are not trained: a border that was counted too far, as by a prompt
+that was tokenized with an end of its own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tags of the pieces of a word: where some of them are of an entity and some are not, or the tags end
-before the text does, they are the tags of other words."""
+"""Tags of the pieces of a word: where some of them are of an entity and some are not, or the tags
+end before the text does, they are the tags of other words."""
 
 from __future__ import annotations
 
