@@ -1,36 +1,47 @@
 """Seconds and memory of `doctor data` beyond the loader's own.
 
-    python benchmarks/data.py [--megabytes 200]
+    python benchmarks/data.py [--megabytes 200] [--rows 2_000_000]
 
-Needs torch and transformers; with `datasets` it also compares the reading of a file.
+Needs torch and transformers; with `datasets` it also compares the reading of a file. Each
+measurement is a process of its own with one thread, so that its seconds of CPU tell most.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
-def timed(name: str, work: Callable[[], Any]) -> Any:
+def timed(name: str, work: Callable[[], Any]) -> None:
+    pid = os.fork()
+    if not pid:
+        measured(name, work)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        raise SystemExit(f"{name}: failed")
+
+
+def measured(name: str, work: Callable[[], Any]) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
-    result = work()
+    work()
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     more = (after.ru_maxrss - before.ru_maxrss) / 1024
     seconds = time.perf_counter() - began
     print(f"{name:58} {seconds:6.2f} s, {cpu:6.2f} s of CPU, peak +{more:,.0f} MB", flush=True)
-    return result
 
 
 def tokens() -> None:
@@ -39,14 +50,17 @@ def tokens() -> None:
 
     from doctor.probes.training_side.data import split_look, targets, vocabulary
 
-    rows = torch.randint(3, 128_000, (256, 2048))
+    tokenizer = chat_tokenizer()
+    known = vocabulary.of_objects(tokenizer, None, None, "")
+    assert known.stops
+    rows = torch.randint(8, 128_000, (256, 2048))
+    rows[:, :3], rows[:, 697:700] = torch.tensor([3, 5, 6]), torch.tensor([4, 5, 7])
     labels = rows.clone()
     labels[:, :700] = -100
     mask = torch.ones_like(rows)
     mask[::2, 1500:], labels[::2, 1500:] = 0, -100
     batches = [{"input_ids": rows[i : i + 8], "labels": labels[i : i + 8],
                 "attention_mask": mask[i : i + 8]} for i in range(0, 256, 8)]  # fmt: skip
-    known = vocabulary.Vocabulary(None, "", 1, 2, 0, (2,), "here")
 
     def work() -> None:
         made = split_look.SplitLook(targets.Source("train", "loader", batches), known, None, "")
@@ -55,6 +69,27 @@ def tokens() -> None:
         made.record()
 
     timed("256 samples of 2,048 tokens: checks of a split", work)
+
+
+def chat_tokenizer() -> Any:
+    """128,000 words, and a template."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    names = ("<pad>", "<s>", "</s>", "<turn>", "<end>", "<is>", "user", "model")
+    words = {name: number for number, name in enumerate(names)}
+    words.update({f"w{number}": number for number in range(len(words), 128_000)})
+    made = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="</s>",
+        additional_special_tokens=["<turn>", "<end>", "<is>"],
+    )  # fmt: skip
+    tokenizer.chat_template = (
+        "{% for m in messages %}<turn> <is> {{ m['role'] }} {{ m['content'] }} <end> {% endfor %}"
+        "{% if add_generation_prompt %}<end> <is> model{% endif %}"
+    )
+    return tokenizer
 
 
 def shift() -> None:
@@ -71,9 +106,12 @@ def shift() -> None:
     real = documents.tokens_of(batch)
     assert real is not None
     loss = lambda module, each: module(**each).loss  # noqa: E731
-    found = timed("the shift of the loss, vocabulary of 128,256, width 1,024",
-                  lambda: offsets.record(model, loss, batch, real))  # fmt: skip
-    assert found["shifts"] == {"1": 16}, found
+
+    def work() -> None:
+        found = offsets.record(model, loss, batch, real)
+        assert found["shifts"] == {"1": 16}, found
+
+    timed("the shift of the loss, vocabulary of 128,256, width 1,024", work)
 
 
 def texts() -> None:
@@ -92,6 +130,17 @@ def texts() -> None:
     timed("100,000 short texts in two splits: equal rows", work)
 
 
+def bounded(count: int) -> None:
+    from doctor.probes.training_side.data import rows, targets
+
+    class Endless:
+        def again(self) -> Any:
+            return ({"text": f"a text of its own, with the number {n}"} for n in range(count))
+
+    source = targets.Source("train", "file", Endless())
+    timed(f"{count:,} texts of a file: equal rows", lambda: rows.read(source, 600.0))
+
+
 def file(megabytes: int) -> None:
     from doctor.probes.training_side.data import files, rows, targets
 
@@ -107,13 +156,13 @@ def file(megabytes: int) -> None:
                 )
         source = targets.Source("train", "file", files.Rows([str(path)]))
         timed(f"{megabytes} MB of JSON Lines: equal rows", lambda: rows.read(source, 600.0))
-        try:
-            import datasets
-        except ImportError:
+        if not find_spec("datasets"):
             return
-        datasets.disable_progress_bars()
 
         def work() -> None:
+            import datasets
+
+            datasets.disable_progress_bars()
             made = datasets.load_dataset("json", data_files=str(path), cache_dir=folder)["train"]
             for _ in made.iter(batch_size=1000):
                 pass
@@ -124,8 +173,12 @@ def file(megabytes: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=2_000_000)
     arguments = parser.parse_args()
-    tokens(), texts(), shift(), file(arguments.megabytes)
+    import torch
+
+    torch.set_num_threads(1)
+    tokens(), texts(), bounded(arguments.rows), shift(), file(arguments.megabytes)
 
 
 if __name__ == "__main__":

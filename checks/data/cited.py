@@ -15,7 +15,9 @@ BY_SOURCE: Mapping[str, tuple[RelationKind, ...]] = {
     "torchvision-masks": (
         "points not swapped", "direction kept", "boxes in a corner", "boxes in padding",
     ),
-    "transformers-token-classification": ("tags cross words", "tag on special"),
+    "transformers-token-classification": (
+        "tags cross words", "tags end early", "tag on special",
+    ),
     "transformers-tokenizer": ("special predicted",),
     "transformers-encoder-decoder": ("start twice",),
     "transformers-training-args": ("column removed",),

@@ -54,6 +54,11 @@ def _of_markers(markers: Markers) -> Verdict | None:
         what = "chats of several turns train what the user says behind the first answer"
         text = share(markers.later, markers.several, what)
         return observed(text, markers.several, fix=TURNS)
+    if markers.several and markers.first >= MOST * markers.several:
+        text = share(
+            markers.first, markers.several, "chats of several turns train the first answer"
+        )
+        return observed(f"{text}, and none of the later ones", markers.several, fix=ALL_ANSWERS)
     if markers.answers and markers.late >= MOST * markers.answers:
         text = share(markers.late, markers.answers, "answers do not train their first token")
         return observed(f"{text} after {shown(markers.prompt)}", markers.answers, fix=LATE)
@@ -85,6 +90,12 @@ MEANINGS: Meanings = {
         "Add the width of the padding to the border, or pad on the right for training.",
         least=0.5,
     ),
+    "answer begins late": Meaning(
+        "answers are trained from their token {0} on, and not from the first one behind {fields}",
+        "Begin the labels where the answer begins: tokenize the prompt with "
+        "add_special_tokens=False, without an end of its own, and count its tokens.",
+        least=0.9,
+    ),
     "stop before answer": Meaning(
         "answers follow a token at which generation stops, which ends their prompt",
         "Tokenize the prompt without eos_token, which stands behind the answer alone.",
@@ -104,6 +115,10 @@ TURNS = (
     "End what is trained with each answer: mask every message of the user, by its role, and not "
     "only what stands before the first answer."
 )
+ALL_ANSWERS = (
+    "Train all answers of a chat: look for the markers of every turn, not for the first one alone, "
+    "or train assistant messages by the template's {% generation %}."
+)
 TWICE = "Put the prompt before an answer once: chosen, rejected or output may hold it already."
 LATE = "Begin the labels with the first token of the answer: the border is one token too late."
 
@@ -121,10 +136,11 @@ MEANT = Check(
         "90 % of 32 or more answers do not train the token behind the template's prompt",
         "90 % of 32 or more documents train what the user says, and no answer",
         "90 % of 32 or more chats of several turns train what the user says behind the first "
-        "answer",
+        "answer, or the first answer alone",
         "half of 32 or more answers begin with their whole prompt",
         "in packed rows, half of the documents behind the first one do not train their end, and "
         "first ones do",
+        "up to three tokens behind what stands before 90 % of 32 or more answers are not trained",
         "90 % of 32 or more answers follow a stop, or a second token for the beginning",
     ),
     fix="Mask the prompt and train the answer: labels[:prompt] = -100, not labels[prompt:].",
@@ -189,11 +205,18 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
         return skip(NO_ANSWERS)
     unlike = markers.answers - markers.prompted - markers.early - markers.late
     text = share(unlike, markers.answers, f"answers do not begin behind {shown(markers.prompt)}")
+    if markers.unlike >= MOST * markers.answers:
+        instead = f"{text}, which generation gets, but {shown(markers.instead)}"
+        return observed(instead, markers.answers, fix=UNPROMPTED)
+    return _elsewhere(markers, unlike, text) or passed(text, split)
+
+
+def _elsewhere(markers: Markers, unlike: int, text: str) -> Verdict | None:
     if not markers.marked:
         return note(f"{text}: the rows do not use the tokenizer's chat template", fix=OTHER)
     if unlike >= MOST * markers.answers:
         return observed(f"{text}, which generation gets", markers.answers)
-    return passed(text, split)
+    return None
 
 
 def _without_prompt(markers: Markers) -> Verdict | None:

@@ -50,7 +50,7 @@ OF_TOKENS: Meanings = {
         least=0.2,
     ),
     "most is masked": Meaning(
-        "rows have the mask in place of most of their tokens, as where it is drawn with 1 - p",
+        "rows hide most of their tokens behind the mask, as where it is drawn with 1 - p",
         "Mask a token where torch.rand(shape) < p, with p = 0.15 to 0.4, and leave the others.",
         least=0.9,
     ),
@@ -76,6 +76,13 @@ OF_TOKENS: Meanings = {
         "Align by word_ids(): the tag of a word to its first piece, and -100 or the same tag to "
         "the others.",
         least=0.1,
+    ),
+    "tags end early": Meaning(
+        "rows have a tag on each of their first tokens and on none of their last ones: there is "
+        "one for each word, and words have several tokens",
+        "Align by word_ids(): the tag of a word to its first piece, and -100 or the same tag to "
+        "the others.",
+        least=0.5,
     ),
     "attention on padding": Meaning(
         "rows have a mask that leaves out their text and lets attention see their padding alone",

@@ -87,6 +87,7 @@ RelationKind = Literal[
     "places apart", "prepared apart", "of another kind", "targets numbered apart",
     "stated otherwise", "gives class away", "may give class away",
     "classes unread", "answer is error", "answer left open", "chat in quotes", "columns exchanged",
+    "answer begins late", "tags end early",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -254,6 +255,12 @@ class Markers(Section, frozen=True, kw_only=True):
     """Answers' documents in which the user says something twice or more."""
     later: int = 0
     """Of those, the ones that train all questions of the user but the first one."""
+    first: int = 0
+    """Of those, the ones that train the first answer and no later one."""
+    unlike: int = 0
+    """Answers behind the special tokens of the prompt, with other tokens between these."""
+    instead: str = ""
+    """What most of them have in its place."""
     questions: int = 0
     """Documents with what stands before a question of the user."""
     unanswered: int = 0

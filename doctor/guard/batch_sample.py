@@ -15,7 +15,7 @@ MOST_ROWS = 8
 """Of a batch."""
 MOST_VALUES = 2**18
 """Of a row, more than an image of 224 x 224 has."""
-MOST_COPIED = 2**19
+MOST_COPIED = 3 * 2**17
 """Of the rows of a tensor, from which on fewer rows are copied."""
 MOST_TOKENS = 4096
 MOST_LEAVES = 16

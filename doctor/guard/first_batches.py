@@ -33,7 +33,7 @@ SAMPLES, BATCHES = 64, 64
 """That are counted; the order of classes needs 64 samples."""
 COMPARED = 2048
 """Labels that are compared with their tokens, to tell whether they are those."""
-SECONDS = 5e-4
+SECONDS = 2.5e-4
 """At a batch, of copying and counting, apart from the last row."""
 UNTOLD = "every label is ignored, and no gradients of a step show whether the loss reads labels"
 
@@ -191,7 +191,7 @@ class Counts:
         self._own_order = own_order
 
     def units(self, taken: Sample, first: int) -> list[Callable[[], None]]:
-        """What counts a batch, a row at a time."""
+        """What counts a batch, parts of a row at a time."""
         documents, mixing = _module("data.documents"), _module("data.mixing")
         tokens = documents.tokens_of(taken.batch)
         self.batches += 1
@@ -201,25 +201,33 @@ class Counts:
         samples = mixing.samples_of(taken.batch, None) if tokens is None and taken.whole else []
         self.mixing.add_classes(taken.batch, len(taken.rows))
 
-        def unit(number: int, row: int) -> Callable[[], None]:
-            return lambda: self._add(tokens, samples, number, row, taken.whole)
+        def unit(number: int, row: int) -> list[Callable[[], None]]:
+            return self._parts(tokens, samples, number, row, taken.whole)
 
         rows = [unit(number, first + row) for number, row in enumerate(taken.rows)]
-        return [lambda: self.inputs.add(taken.batch), *rows]
+        return [lambda: self.inputs.add(taken.batch), *[each for one in rows for each in one]]
 
-    def _add(
+    def _parts(
         self, tokens: Foreign, samples: list[Foreign], number: int, row: int, whole: bool
-    ) -> None:
-        if tokens is not None and number < len(tokens.ids):
-            documents = _module("data.documents")
-            one = documents.row_of(tokens, number)
-            samples = _module("data.mixing").samples_of(None, one) if whole else []
-            self.padding.add(one, row)
-            for document in documents.documents(one, row, None):
-                self.labels.add(document)
-            number = 0
-        if number < len(samples):
-            self.mixing.add_sample(samples[number], row)
+    ) -> list[Callable[[], None]]:
+        """What counts a row, in parts of which each is short."""
+        if tokens is None or number >= len(tokens.ids):
+            kept = samples[number : number + 1]
+            return [functools.partial(self.mixing.add_sample, each, row) for each in kept]
+        one = _module("data.documents").row_of(tokens, number)
+        parts: list[Callable[[], None]] = [
+            functools.partial(self.padding.add, one, row),
+            functools.partial(self._add_labels, one, row),
+        ]
+        return [*parts, functools.partial(self._add_sample, one, row)] if whole else parts
+
+    def _add_labels(self, one: Foreign, row: int) -> None:
+        for document in _module("data.documents").documents(one, row, None):
+            self.labels.add(document)
+
+    def _add_sample(self, one: Foreign, row: int) -> None:
+        for each in _module("data.mixing").samples_of(None, one)[:1]:
+            self.mixing.add_sample(each, row)
 
     def labels_record(self) -> dict[str, Foreign] | None:
         """The record Labels."""

@@ -10,6 +10,7 @@ from . import (
     conditions,
     copies,
     interactions,
+    late_borders,
     left_borders,
     overwritten,
     packed_spans,
@@ -70,5 +71,6 @@ class BatchLooks:
             self._conditions.records, self._overwritten.records, self._separators.records,
             self._pooled.records, self._piece_tags.records, self._left_borders.records,
             self._tag_pairs.records, lambda: packed_spans.records(documents),
+            lambda: late_borders.records(documents, self._vocabulary),
         ]  # fmt: skip
         return [one for look in looks for one in observing.attempt(look, [])]

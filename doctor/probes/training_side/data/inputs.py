@@ -31,6 +31,9 @@ MOST_TWICE, ROUNDING = 1.01 / 255, 1e-4
 SLACK, EXACTLY = 0.02, 0.005
 """By which rounding and resizing leave 0 to 1, and how far black and white are from it. Our own
 numbers."""
+SOME, CENTER = 4096, 96
+"""Values that are looked at before all, and pixels along a side of the part of an image in which
+neighbours are compared. Our own numbers."""
 BYTES = (150.0, 255.5)
 """The largest value of the images before, if they were of 0 to 255."""
 
@@ -64,13 +67,13 @@ class Inputs:
         self.samples += len(plain)
         self.shape = list(plain.shape)
         self.low, self.high = min(self.low, float(plain.min())), max(self.high, float(plain.max()))
-        self.whole = self.whole and bool((plain == plain.round()).all())
-        steps = plain * TWICE
-        self._steps = self._steps and bool((steps - steps.round()).abs().max() < 0.01)
+        for part in (plain.reshape(-1)[:SOME], plain):  # most are told by a few values
+            self.whole = self.whole and bool((part == part.round()).all())
+            self._steps = self._steps and in_steps(part * TWICE)
         if plain.shape[1] == 3:
             if self._some is None:
-                self._some = plain[:4].flatten(2)[:, :, :4096]
-                self._apart = image_steps.are_taken_apart(plain)
+                self._some = plain[:4].flatten(2)[:, :, :SOME]
+                self._apart = image_steps.are_taken_apart(centers(plain[:4]))
             lows, highs = plain.amin((0, 2, 3)).tolist(), plain.amax((0, 2, 3)).tolist()
             self._lows = list(map(min, self._lows, lows))
             self._highs = list(map(max, self._highs, highs))
@@ -178,6 +181,18 @@ def image_of(batch: Foreign) -> Optional[Tuple[str, torch.Tensor]]:
     return None
 
 
+def in_steps(values: torch.Tensor) -> bool:
+    return bool((values - values.round()).abs().max() < 0.01)
+
+
+def centers(images: torch.Tensor) -> torch.Tensor:
+    """The middle of images x channels x height x width, as much as tells their structure."""
+    for axis in (2, 3):
+        size = min(images.shape[axis], CENTER)
+        images = images.narrow(axis, (images.shape[axis] - size) // 2, size)
+    return images
+
+
 def brightness(images: torch.Tensor) -> torch.Tensor:
     """Height x width of the first of some images, over its channels, which are first or last."""
     first = host(images).float()[0]
@@ -194,6 +209,8 @@ def first_input(
         value = arguments[0] if arguments else None
         if not found and isinstance(value, torch.Tensor) and value.dim() == 4:
             found.append((layer, value))
+        elif found and value is found[0][1] and len(list(found[0][0].children())):
+            found[0] = (layer, value)  # a part of the layer gets the same
 
     layers = [each for each in module.modules() if each._parameters]
     handles = [each.register_forward_pre_hook(look) for each in layers]

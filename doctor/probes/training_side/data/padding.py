@@ -13,6 +13,7 @@ from .documents import Tokens, runs
 MOST_ROWS = 5
 ENCODERS = ("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra",
             "modernbert", "mpnet", "roberta", "xlm-roberta")  # fmt: skip
+IGNORED = -100
 LONG = 2
 """Tokens of a run; one may be the end of the text, where both are the same token."""
 
@@ -53,6 +54,8 @@ class Padding:
             outside = mask == 0
             self.excluded += int(outside.sum())
             judged = labels is not None and not self.ignored
+            if labels is not None and bool((labels[~outside] == IGNORED).any()):
+                self.loss_known = True  # it ignores this number, and so not that of the padding
             wrong = int((labels[outside] >= 0).sum()) if judged else 0  # type: ignore[index]
             self.trained += wrong
             if wrong and len(self.trained_rows) < MOST_ROWS:

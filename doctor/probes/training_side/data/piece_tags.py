@@ -1,5 +1,5 @@
-"""Tags of the pieces of a word: where some of them are of an entity and some are not, they are the
-tags of other words."""
+"""Tags of the pieces of a word: where some of them are of an entity and some are not, or the tags
+end before the text does, they are the tags of other words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple
 from ..foreign import Foreign
 from .documents import Tokens
 from .relations import Relations
-from .vocabulary import Vocabulary
+from .vocabulary import Vocabulary, special_ids
 
 FEW_TAGS, MOST_PIECES = 64, 0.7
 """Tags, and the share of the tokens of a row that go on with a word. Our own numbers."""
@@ -26,6 +26,7 @@ class PieceTags:
         self._tokenizer = vocabulary.tokenizer
         self._rows: List[Tuple[int, List[Piece]]] = []
         self._tags: Counter[int] = Counter()
+        self._relations = Relations()
 
     def add(self, tokens: Tokens, first_row: int) -> None:
         labels = tokens.labels
@@ -33,7 +34,10 @@ class PieceTags:
             return
         if bool(((labels == tokens.ids) | (labels < 0)).all()):
             return  # tokens of a small vocabulary
+        special = special_ids(self._tokenizer)
         for number, (ids, tags) in enumerate(zip(tokens.ids.tolist(), labels.tolist())):
+            words = [token not in special for token in ids]
+            self._relations.count("tags end early", ends_early(words, tags), first_row + number)
             names: Foreign = self._tokenizer.convert_ids_to_tokens(ids)
             goes_on = continuing(names)
             if sum(goes_on) > MOST_PIECES * len(names):
@@ -43,16 +47,25 @@ class PieceTags:
 
     def records(self) -> List[Dict[str, Any]]:
         """Most tokens are of no entity."""
+        relations = self._relations
         if len(self._tags) < 3:
-            return []
+            return relations.records()
         none = self._tags.most_common(1)[0][0]
-        relations = Relations()
         for row, pieces in self._rows:
             for word in words_of(pieces):
                 trained = [tag for tag in word if tag >= 0]
                 if len(trained) > 1 and any(tag != none for tag in trained):
                     relations.count("tags cross words", none in trained, row)
         return relations.records()
+
+
+def ends_early(words: List[bool], tags: List[int]) -> bool:
+    """Whether all tokens up to one in the text have a tag, and none behind it; `words`: tokens that
+    are not special, which have none and may part what is tagged from its context."""
+    count, begins = sum(tag >= 0 for tag in tags), words.index(True) if any(words) else 0
+    end = begins + count
+    tagged = count > 0 and all(tag >= 0 for tag in tags[begins:end])
+    return tagged and all(words[begins : end + 1]) and end < len(words)
 
 
 def continuing(names: List[str]) -> List[bool]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import unicodedata
-from typing import NamedTuple, Optional
+from typing import Hashable, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -32,6 +33,9 @@ FRACTION = 4
 SPACES = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 
 
+Columns = Tuple[Hashable, ...]
+
+
 class Row(NamedTuple):
     """A sample: its content, and its label where that is a class."""
 
@@ -51,19 +55,16 @@ def row_of(value: Foreign) -> Optional[Row]:
     label: Foreign = None
     of_features = False
     if containers.is_mapping(value):
-        names = {str(name): name for name in value}
-        named = next((n for n in LABELS if n in names), None)
-        outcomes = [n for n in names if named is None and OUTCOME.fullmatch(n)]
-        of_features = bool(outcomes) and not has_text(value)
-        named = outcomes[-1] if outcomes and not of_features else named
-        label = value[names[named]] if named is not None else None
+        columns = tuple(value)
+        named, is_outcome = label_of(columns)
+        of_features = is_outcome and not has_text(value)
+        named = None if of_features else named
+        label = value[named] if named is not None else None
         tokens = value.get("input_ids") if observing.has(value, "get") else None
-        kept = [] if tokens is None else [tokens, *filter(is_measured, value.values())]
         if tokens is None:
-            left_out = (*NUMBERS, *LABELS, named) if is_class(label) else NUMBERS
-            plain = [n for n in sorted(names) if n.lower() not in left_out]
-            kept = [value[names[n]] for n in plain if not OF_ROW.fullmatch(n.lower())]
-        value = kept
+            value = [value[each] for each in kept_of(columns, named, is_class(label))]
+        else:
+            value = [tokens, *filter(is_measured, value.values())]
     elif isinstance(value, tuple) and len(value) == 2 and is_class(value[1]):
         value, label = value
     digest = hashlib.blake2b(digest_size=16)
@@ -72,6 +73,23 @@ def row_of(value: Foreign) -> Optional[Row]:
         return None
     named = str(_plain(label)) if is_class(label) else None
     return Row(digest.digest(), named, length >= SHORT and not of_features, length)
+
+
+@functools.lru_cache(maxsize=64)
+def label_of(columns: Columns) -> Tuple[Optional[Hashable], bool]:
+    """The column of the class by its name, and whether that is one of an outcome."""
+    names = {str(each): each for each in columns}
+    named = next((names[each] for each in LABELS if each in names), None)
+    outcomes = [names[each] for each in names if named is None and OUTCOME.fullmatch(each)]
+    return (outcomes[-1], True) if outcomes else (named, False)
+
+
+@functools.lru_cache(maxsize=64)
+def kept_of(columns: Columns, label: Optional[Hashable], is_a_class: bool) -> Columns:
+    """The columns that make two rows different samples, in the order of their names."""
+    left_out = (*NUMBERS, *LABELS, str(label)) if is_a_class else NUMBERS
+    plain = [each for each in sorted(columns, key=str) if str(each).lower() not in left_out]
+    return tuple(each for each in plain if not OF_ROW.fullmatch(str(each).lower()))
 
 
 def has_text(row: Foreign) -> bool:
@@ -153,7 +171,11 @@ def feed_tensor(digest: Foreign, value: torch.Tensor) -> int:
 
 
 def feed_list(digest: Foreign, value: Foreign) -> int:
-    if value and isinstance(value[0], int):
+    if all(type(each) is str for each in value):
+        data = b"\0".join([normal(each).encode("utf-8", "surrogatepass") for each in value])
+        digest.update(data + b"\0" * bool(value))
+        return len(data) + bool(value) - len(value)
+    if isinstance(value[0], int):
         digest.update(repr(value).encode())
         return len(value) if len(set(value[:SHORT])) > 1 else 0
     return sum(feed(digest, each) for each in value)
@@ -163,6 +185,10 @@ def normal(text: str) -> str:
     """The text in Unicode's composed form, with single spaces."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
-    elif not any(each in text for each in SPACES):  # much faster than to split it
-        return text.strip()
+    else:
+        for each in SPACES:  # much faster than to split it
+            if each in text:
+                break
+        else:
+            return text.strip()
     return " ".join(text.split())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+import torch
+
 from ..foreign import Foreign, observing
 from .documents import Document
 from .labels import SAME, has_prompt
@@ -120,6 +122,7 @@ def markers(
     if prompt.marker:
         room = THOUGHT if prompt.loose else 0
         record.update(borders(answers, prompt.marker, list(prompt.question), room))
+        record.update(otherwise(answers, prompt.marker, vocabulary))
         asked = [d for d in documents if contains(d.ids, list(prompt.question))]
         record["questions"] = len(asked)
         record["unanswered"] = sum(not contains(d.ids, prompt.marker) for d in asked)
@@ -137,7 +140,7 @@ def borders(
     """Where training begins, against the end of the marker before it; `room`: tokens that may
     stand between them."""
     counts = dict.fromkeys(
-        ("prompted", "late", "early", "elsewhere", "asking", "several", "later"), 0
+        ("prompted", "late", "early", "elsewhere", "asking", "several", "later", "first"), 0
     )
     before: Counter[int] = Counter()
     """Tokens at which what is given of the answer ends, as a thought that is not trained."""
@@ -149,6 +152,8 @@ def borders(
         asks = any(asked)
         answered = any(trained[end : end + 1] == [True] for end in ends)
         counts["several"] += len(asked) > 1 and answered
+        taught = [trained[end] for end in ends if end < len(ids)]
+        counts["first"] += len(asked) > 1 and taught[:1] == [True] and not any(taught[1:])
         counts["later"] += answered and len(asked) > 1 and not asked[0] and all(asked[1:])
         # Questions may be trained beside the answers: all but the system's message.
         if (asks and answered) or any(end <= begins <= end + room for end in ends):
@@ -169,6 +174,24 @@ def borders(
         counts["prompted"] += most
         counts["elsewhere"] -= most
     return {**counts, "marked": sum(contains(each.ids, marker) for each in answers)}
+
+
+def otherwise(answers: List[Document], marker: List[int], vocabulary: Vocabulary) -> Dict[str, Any]:
+    """Answers behind the special tokens of the marker, with something else between these."""
+    special = [each for each in marker if vocabulary.is_special(each)]
+    found: Counter[Tuple[int, ...]] = Counter()
+    for each in answers if special else []:
+        begins = int(torch.nonzero(each.trained)[0])
+        start = max(0, begins - len(marker) - HEADER)
+        before = each.ids[start:begins].tolist()
+        starts = [at for at, token in enumerate(before) if token == special[0]]
+        near = each.ids[start : begins + len(marker)]
+        written = before[starts[-1] :] if starts and not contains(near, marker) else []
+        if [token for token in written if vocabulary.is_special(token)] == special:
+            found[tuple(written)] += 1
+    most = found.most_common(1)
+    instead = "".join(map(vocabulary.name, most[0][0])) if most else ""
+    return {"unlike": sum(found.values()), "instead": instead}
 
 
 def reopened(document: Document, marker: List[int], special: List[int]) -> bool:

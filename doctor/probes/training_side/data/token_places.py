@@ -51,7 +51,7 @@ class TokenPlaces:
             labels = each.labels[each.labels >= 0] if each.labels is not None else special[:0]
             relations.count("special predicted", bool(torch.isin(labels, special).any()), each.row)
             relations.count("mask predicted", bool((labels == mask).any()), each.row)
-            hidden = float((each.ids == mask).float().mean())
+            hidden = hidden_share(each, mask, special)
             relations.count("most is masked", hidden > MOST_HIDDEN, each.row)
         for each in documents:
             if each.labels is not None and has_prompt(each):
@@ -66,6 +66,16 @@ class TokenPlaces:
         bos = vocabulary.bos if vocabulary.bos != vocabulary.eos else None
         relations.count("stop before answer", before in vocabulary.stops, document.row)
         relations.count("start before answer", bos in (before, first), document.row)
+
+
+def hidden_share(document: Document, mask: int, special: torch.Tensor) -> float:
+    """The share of the mask in a text, and of the labels that most masks belong to: a tenth of the
+    tokens that are predicted may be another token, and a tenth the token itself."""
+    masked, text = document.ids == mask, ~torch.isin(document.ids, special)
+    share = float(masked.float().mean())
+    if document.labels is None or 2 * int(masked.sum()) < int(document.trained.sum()):
+        return share
+    return max(share, float(document.trained[text].float().mean()) if bool(text.any()) else 0.0)
 
 
 def masks_tokens(documents: List[Document], vocabulary: Vocabulary) -> bool:

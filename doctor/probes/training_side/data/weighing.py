@@ -108,6 +108,8 @@ def read_classes(dataset: Foreign, count: int) -> Foreign:
         else:
             value = row[-1] if isinstance(row, (tuple, list)) and len(row) == 2 else None
         plain = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
+        if isinstance(plain, str) and plain.isdecimal() and len(plain) < 6:
+            plain = int(plain)  # of a table
         if not isinstance(plain, (int, float)):
             return None
         found.append(plain)

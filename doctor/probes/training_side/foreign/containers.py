@@ -34,7 +34,7 @@ def mapped(value: Foreign, change: Change) -> Foreign:
 
 
 def is_mapping(value: Foreign) -> bool:
-    return all(observing.has(value, name) for name in ("items", "keys"))
+    return type(value) is dict or all(observing.has(value, name) for name in ("items", "keys"))
 
 
 def is_record(value: Foreign) -> bool:

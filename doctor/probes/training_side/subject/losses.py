@@ -21,6 +21,8 @@ def bound(loss: Optional[Function]) -> Loss:
         return subjects.model_loss
     if is_criterion(loss):
         return subjects.bound(criterion_loss, loss)
+    if len(loss_forms.positional(loss) or ()) == 1:
+        return subjects.bound(output_loss, loss)
     return subjects.bound(FORMS.get(loss_forms.form_of(loss), subjects.user_loss), loss)
 
 
@@ -47,6 +49,12 @@ def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign)
     logits = observing.attribute(output, "logits")
     prediction = output if logits is None else logits
     return subjects.loss_in(criterion(prediction, target), "the criterion")
+
+
+def output_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
+    """loss(module(batch)) of a function with one parameter."""
+    output = subjects.called(module, batch)
+    return subjects.loss_in(loss(output), subjects.source_of(loss))
 
 
 def output_and_target_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:

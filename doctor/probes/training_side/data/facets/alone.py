@@ -12,6 +12,8 @@ from . import features
 from .tables import Table
 
 LEAST_ROWS, PER_CLASS, MOST_CLASSES = 64, 8, 20
+MOSTLY, HALF = 0.9, 0.5
+"""Share of the rows, and of those of each class. Our own numbers."""
 EDGE, PLACES = 2, 16
 """Pixels, and tokens at both ends of a text."""
 
@@ -58,6 +60,15 @@ def one_each(values: torch.Tensor, at: torch.Tensor, classes: int) -> torch.Tens
     return constant & (ordered[1:] != ordered[:-1]).all(0)
 
 
+def mostly_one_each(values: torch.Tensor, at: torch.Tensor, classes: int) -> torch.Tensor:
+    """The same where nearly all rows of each class have its value: others may be cut."""
+    usual = torch.stack([values[at == n].mode(0).values for n in range(classes)])
+    same = values == usual[at]
+    shares = torch.stack([same[at == n].float().mean(0) for n in range(classes)]).min(0).values
+    ordered = usual.sort(0).values
+    return (same.float().mean(0) >= MOSTLY) & (shares > HALF) & (ordered[1:] != ordered[:-1]).all(0)
+
+
 def of_tokens(
     value: torch.Tensor, at: torch.Tensor, classes: int, mask: Optional[torch.Tensor]
 ) -> Iterator[Alone]:
@@ -66,11 +77,11 @@ def of_tokens(
     first = value[:, : min(PLACES, shortest)]
     last = from_end(value, text)[:, : min(PLACES, shortest)]
     differ = (value[:, : max(1, shortest)] != value[:1, : max(1, shortest)]).any(0)
-    found = torch.nonzero(one_each(first, at, classes))[:, 0].tolist()
+    found = torch.nonzero(mostly_one_each(first, at, classes))[:, 0].tolist()
     if found and int(differ.sum()) > 1 + len(found):
         yield Alone("the token at place %d" % found[0], False)
         return
-    found = torch.nonzero(one_each(last, at, classes))[:, 0].tolist()
+    found = torch.nonzero(mostly_one_each(last, at, classes))[:, 0].tolist()
     if found and int(differ.sum()) > 1 + len(found):
         yield Alone("the token at place %d from the end" % found[0], False)
         return
