@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from doctor.checks.training import cut_fixes as known
@@ -84,6 +85,22 @@ def layers_of_zeros(without: Sequence[Parameter], observed: str) -> str:
     return (
         f" If one initialization made all layers 0 ({', '.join(others[:MOST])}{more}), change it "
         "for each of them."
+    )
+
+
+def pairs_of_zeros(without: Sequence[Parameter], observed: str) -> str:
+    """The remedy where each module has two such matrices of its own, as A and B of LoRA; "" else."""
+    matrices = [each.name for each in without if (each.dimensions or 0) > 1]
+    held: dict[str, list[str]] = defaultdict(list)
+    for name in matrices:
+        held[name.rpartition(".")[0]].append(name)
+    if known.RANDOM not in observed or {len(each) for each in held.values()} != {2}:
+        return ""
+    one, other = next(iter(held.values()))
+    more = f", in {len(held)} modules" * (len(held) > 1)
+    return (
+        f"Draw one of {one} and {other}, which multiply each other{more}, at random where it is "
+        "made (torch.nn.init.kaiming_uniform_), as A of LoRA, and leave the other at 0."
     )
 
 

@@ -84,7 +84,8 @@ def _failed(
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
     idle = uncalled(steps, without)
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
-    observed += own_cuts.layers_of_zeros(without, observed)
+    pairs = own_cuts.pairs_of_zeros(without, observed)
+    observed = pairs or observed + own_cuts.layers_of_zeros(without, observed)
     observed = f"{fix_of_last_activation(own.trend)} {observed}".strip()
     fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
     if adapters_frozen(required) and not cuts:

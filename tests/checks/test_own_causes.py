@@ -222,6 +222,17 @@ def test_layers_that_are_all_zero_are_named_together() -> None:
     assert own_cuts.layers_of_zeros(layers, "Use this part too") == ""
 
 
+def test_of_two_factors_in_each_module_one_is_drawn() -> None:
+    seen_there = "initialize l1.b with random numbers"
+    factors = [parameter(f"l{n}.{one}", dimensions=2) for n in (1, 2) for one in "ab"]
+    fix = own_cuts.pairs_of_zeros(factors, seen_there)
+    assert "one of l1.a and l1.b, which multiply each other, in 2 modules" in fix
+    assert "leave the other at 0" in fix
+    layers = [parameter(f"l{n}.weight", dimensions=2) for n in (1, 2)]
+    assert own_cuts.pairs_of_zeros(layers, seen_there) == ""
+    assert own_cuts.pairs_of_zeros(factors, "Use this part too") == ""
+
+
 def test_positions_beyond_their_table_say_how_many_there_are() -> None:
     remark = "positions: 16 of 48 beyond the model's length, it has 32; they are arange"
     assert "it has 32, or cut the samples to 32" in fix_of_index((remark,))
