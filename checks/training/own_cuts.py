@@ -89,7 +89,7 @@ def layers_of_zeros(without: Sequence[Parameter], observed: str) -> str:
 
 
 def pairs_of_zeros(without: Sequence[Parameter], observed: str) -> str:
-    """The remedy where each module has two such matrices of its own, as A and B of LoRA; "" else."""
+    """The remedy where each module has two such matrices, as A and B of LoRA; "" elsewhere."""
     matrices = [each.name for each in without if (each.dimensions or 0) > 1]
     held: dict[str, list[str]] = defaultdict(list)
     for name in matrices:

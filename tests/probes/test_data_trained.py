@@ -321,7 +321,8 @@ def test_next_states_where_time_is_up(way: str, found: bool) -> None:
 class Windows(data.Dataset):  # type: ignore[misc]
     def __init__(self, within: bool, name: str) -> None:
         self.values = torch.rand(600, generator=seeded())
-        setattr(self, name, torch.arange(600) // 60)
+        own = self.values.clone() if name == "series" else torch.arange(600) // 60
+        setattr(self, name, own)
         starts = range(600 - 12)
         self.starts = [n for n in starts if not within or n // 60 == (n + 11) // 60]
 
@@ -336,7 +337,7 @@ class Windows(data.Dataset):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("within", "name", "loud"),
     [(False, "store_ids", True), (False, "patient", True), (True, "store_ids", False),
-     (False, "month", False)],
+     (False, "month", False), (False, "series", False)],
 )  # fmt: skip
 def test_windows_of_several_series(within: bool, name: str, loud: bool, monkeypatch: Any) -> None:
     loader = data.DataLoader(Windows(within, name), batch_size=16, shuffle=True)

@@ -58,8 +58,10 @@ def tables_of(dataset: Foreign) -> Iterator[Tuple[str, List[Any], torch.Tensor]]
         series = value.tolist() if observing.has(value, "tolist") else value
         if not isinstance(series, list) or not 0 < len(series) <= MOST_STEPS:
             continue
+        if isinstance(series[0], (float, list)):  # measured values, which are all different
+            continue
         runs = 1 + sum(series[n] != series[n - 1] for n in range(1, len(series)))
-        if not LEAST_SERIES <= runs == len(set(series)):
+        if not LEAST_SERIES <= runs == len(set(series)) <= len(series) // 2:
             continue
         yield from ((str(name), series, steps) for steps in values_of(held, len(series)))
 
