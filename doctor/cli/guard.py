@@ -119,31 +119,37 @@ class Announcer:
 
 
 def _directory(out: Path | None) -> Path:
-    """An absolute directory without records of an earlier run. Raises UserError."""
+    """An absolute directory without records of an earlier run, which is made. Raises UserError."""
+    try:
+        here = Path.cwd()
+    except OSError:
+        raise UserError("the working directory does not exist any more; enter another") from None
     if out is not None:
         if _has_records(out):
             raise UserError(
                 f"--output-dir {out} holds records of an earlier run; name another directory"
             )
         path = Path(os.path.abspath(out))  # noqa: PTH100 - resolve follows links
-        if not _is_writable(path):
+        if not _is_made(path):
             raise UserError(f"--output-dir {out} cannot be written; name another directory")
         return path
-    if not _is_writable(Path.cwd()):
-        other = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-"))
-        print(f"doctor guard: this directory cannot be written; records are in {other}",
-              file=sys.stderr)  # fmt: skip
-        return other
     number = 1
-    while _has_records(path := Path(DEFAULT if number == 1 else f"{DEFAULT}-{number}")):
+    while _has_records(path := here / (DEFAULT if number == 1 else f"{DEFAULT}-{number}")):
         number += 1
-    return Path(os.path.abspath(path))  # noqa: PTH100
+    if _is_made(path):
+        return path
+    other = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-"))
+    print(f"doctor guard: {here} cannot be written; records are in {other}", file=sys.stderr)
+    return other
 
 
-def _is_writable(path: Path) -> bool:
-    """Whether it, or the directory that it would be made in, takes new files."""
-    existing = next(each for each in (path, *path.parents) if each.exists())
-    return os.access(existing, os.W_OK | os.X_OK)
+def _is_made(path: Path) -> bool:
+    """Make the directory, and say whether it takes new files."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(path, os.W_OK | os.X_OK)
 
 
 def _has_records(path: Path) -> bool:

@@ -92,7 +92,8 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
 
 def _read_by(path: str) -> str:
     """The command that reads such a file, "" where it may be a script, or nothing reads it."""
-    return next((command for command, names in OTHERS.items() if path.endswith(names)), "")
+    command = next((command for command, names in OTHERS.items() if path.endswith(names)), "")
+    return "" if command == "triage" and read_regular(path, 2) == b"#!" else command
 
 
 def _wanted(name: str) -> bool:

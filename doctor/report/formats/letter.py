@@ -123,6 +123,7 @@ def _gpu(gpu: JobGpu, runs: dict[str, Watched], *, pasted: bool) -> Iterator[str
 
 def _counters(gpu: Gpu, run: Watched | None, *, pasted: bool) -> Iterator[str]:
     """Each counter before and after the doctor's own run on the GPU, as far as it was read."""
+    during = "" if pasted else " during the test"
     for field, name in STATES.items():
         state = getattr(gpu, field)
         if state is not None:
@@ -134,9 +135,9 @@ def _counters(gpu: Gpu, run: Watched | None, *, pasted: bool) -> Iterator[str]:
             yield f"{name}: {before:,}" + f" before the test, {after}" * (not pasted)
     for field, name in INCREASES.items():
         if run and (increase := getattr(run, field)) is not None:
-            yield f"{name}: {increase:,} during the test"
+            yield f"{name}: {increase:,}{during}"
     if run and run.xids is not None:
-        yield f"Xids during the test: {', '.join(map(str, run.xids)) or 'none'}"
+        yield f"Xids{during}: {', '.join(map(str, run.xids)) or 'none'}"
 
 
 def _commands(report: Report, faults: tuple[Finding, ...]) -> Iterator[str]:
