@@ -93,7 +93,11 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
 def _read_by(path: str) -> str:
     """The command that reads such a file, "" where it may be a script, or nothing reads it."""
     command = next((command for command, names in OTHERS.items() if path.endswith(names)), "")
-    return "" if command == "triage" and read_regular(path, 2) == b"#!" else command
+    try:
+        is_shell = command == "triage" and read_regular(path, 2) == b"#!"
+    except OSError:  # a pipe, a device
+        return ""
+    return "" if is_shell else command
 
 
 def _wanted(name: str) -> bool:
