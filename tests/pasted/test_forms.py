@@ -613,6 +613,10 @@ def nvlinks(*down: int) -> str:
 
 
 PORTS = "hca_id: mlx5_0\n  state: PORT_ACTIVE (4)\nhca_id: mlx5_1\n  state: PORT_DOWN (1)\n"
+FABRIC = (
+    "hca_id: mlx5_0\n  state: PORT_ACTIVE (4)\n  link_layer: InfiniBand\n"
+    "hca_id: mlx5_1\n  state: PORT_DOWN (1)\n  link_layer: Ethernet\n"
+)
 WIDTHS = "index, name, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, "
 WIDTHS += "pcie.link.width.max\n"
 BOARD = "65:00.0 3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev {})\n"
@@ -628,6 +632,14 @@ BOARD += "  LnkCap: Port #0, Speed 16GT/s, Width x16\n  LnkSta: Speed 16GT/s, Wi
         (nvlinks(2, 2), set()),  # part of a board
         (PORTS, set()),
         (PORTS + "NCCL_IB_HCA=mlx5_1\n", {"DRV003"}),
+        (PORTS + "mlx5_1 is down since this morning\n", {"DRV003"}),
+        (PORTS + "mlx5_0 has no spare, but mlx5_1 is down\n", {"DRV003"}),
+        (PORTS + "mlx5_1 is the unused second port of the BlueField, no cable.\n", set()),
+        (PORTS + "We do not need it: mlx5_1 is not cabled\n", set()),
+        (PORTS + "mlx5_1 is unused\nNCCL_IB_HCA=mlx5_0,mlx5_1\n", {"DRV003"}),
+        (FABRIC + "mlx5_1 is the port of the BlueField\n", set()),
+        (FABRIC.replace("Ethernet", "InfiniBand") + "mlx5_1 fails\n", {"DRV003"}),
+        (FABRIC.replace("InfiniBand", "Ethernet") + "mlx5_1 fails\n", {"DRV003"}),
         (PORTS + "mlx5_0 port 1 ==> ib0 (Up)\nmlx5_1 port 1 ==> ib1 (Down)\n", set()),
         (PORTS + "  NIC0: mlx5_0\n  NIC1: mlx5_1\n$ ls\nmlx5_0  mlx5_1\n", set()),
         (PORTS + "link mlx5_1/1 state DOWN physical_state POLLING netdev ib1\n", set()),
