@@ -681,3 +681,36 @@ def test_the_line_that_says_most_decides() -> None:
     named = findings(text + "indefinitely.\n")["DRV003"].verdict
     assert named.causes == ("container-without-gpu-runtime",)
     assert "further lines: pod-not-scheduled" in named.summary
+
+
+IMAGE = (
+    "NOTE: CUDA Forward Compatibility mode ENABLED.\n"
+    "  Using CUDA 13.0 driver version 580.82.07 with kernel driver version 550.144.03.\n"
+)
+NO_COMPAT = "Error 804: forward compatibility was attempted on non supported HW\n"
+
+
+def test_an_image_for_a_newer_driver_needs_that_driver() -> None:
+    """On a GPU for data centers the same image works, and what it prints is no fault."""
+    fix = findings(f"{IMAGE}{NO_COMPAT}\n{GONE}")["DRV001"].fix
+    assert fix.startswith("Upgrade the host's driver")
+    alone = findings(f"{NO_COMPAT}\n{GONE}")["DRV001"].fix
+    assert alone.startswith("Compare the CUDA version")
+    assert problems(f"{IMAGE}\n{SEEN}") == set()
+
+
+MISMATCH = "RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH\n"
+TWICE = "[pip3] nvidia-cudnn-cu12==9.10.2.21\n[pip3] nvidia-cudnn-cu13==9.15.1.9\n"
+OTHERS = "[pip3] nvidia-nccl-cu12==2.27.5\n[pip3] nvidia-nccl-cu13==2.28.9\n"
+
+
+@pytest.mark.parametrize(
+    ("packages", "is_twice"),
+    [(TWICE, True), (OTHERS + TWICE, True), (TWICE.splitlines()[0], False), (OTHERS, False)],
+)
+def test_two_packages_of_cudnn_are_the_cause_of_their_mismatch(
+    packages: str, is_twice: bool
+) -> None:
+    fix = findings(f"{SEEN}\n{packages}\n{MISMATCH}")["TOR004"].fix
+    assert fix.startswith("Keep ") is is_twice
+    assert ("LD_LIBRARY_PATH" in fix) is not is_twice
