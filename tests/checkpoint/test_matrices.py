@@ -94,9 +94,7 @@ def test_rows_of_tokens_that_do_not_exist(tmp_path: Path) -> None:
         (40, 200, Status.WARN, "unfinished download"),
     ],
 )
-def test_rows_of_a_head(
-    tmp_path: Path, first: int, last: int, status: Status, says: str
-) -> None:
+def test_rows_of_a_head(tmp_path: Path, first: int, last: int, status: Status, says: str) -> None:
     rows = torch.randn(256, 1024)
     rows[first:last] = 0
     save_file({"lm_head.weight": rows, **model()}, tmp_path / "model.safetensors")

@@ -94,7 +94,9 @@ def test_checkpointing_without_gradients_is_a_note_where_all_trains() -> None:
     warned = "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n"
 
     def status(norm: str, fall: float = 0.1, before: str = "") -> Status:
-        rows = "".join(f"{{'loss': {3 - fall * at:.2f}, 'grad_norm': {norm}}}\n" for at in range(20))
+        rows = "".join(
+            f"{{'loss': {3 - fall * at:.2f}, 'grad_norm': {norm}}}\n" for at in range(20)
+        )
         return findings(read(log=before + warned + rows))["none-requires-grad"].status
 
     assert status("2.1") is Status.NOTE

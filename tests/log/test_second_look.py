@@ -351,7 +351,9 @@ UNEXPECTED = (
     f"{RERUN}Unexpected result tensor(nan, device='cuda:3') on rank 43 at iteration #81352 "
     "invocation #3 (message='found NaN in local forward loss calculation')\n"
 )
-OF_RERUN = "ERROR:megatron.core.rerun_state_machine:Rank 43, node n071, device 3, iteration #81352: "
+OF_RERUN = (
+    "ERROR:megatron.core.rerun_state_machine:Rank 43, node n071, device 3, iteration #81352: "
+)
 
 
 @pytest.mark.parametrize(
