@@ -109,8 +109,8 @@ def _finite(values: Values, steps: int | None) -> Verdict:
     summary += alike(values)
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large:
-        is_note = values.copies or any(not each.zero for each in values.constant)
-        is_note = is_note or rows_inside(values)
+        is_note = bool(values.copies) or any(not each.zero for each in values.constant)
+        is_note = is_note or bool(rows_inside(values))
         passed = note if is_note else ok
         return passed(summary, seconds=values.seconds)
     count = sum(tensor.large for tensor in large)

@@ -52,12 +52,12 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "xid-hardware",
-        r"node (?P<node>[\w.-]{1,80}), device (?P<device>\d{1,3}), iteration #\d{1,9}: Possible trans",
+        r"node (?P<node>[\w.-]{1,80}), device (?P<device>\d{1,3}), iter[^:]{1,30}: Possible trans",
         "Suspect GPU {device} of node {node}.",
     ),
     (
         "xid-hardware",
-        r"suspicious node: (?P<node>[\w.-]{1,80}), suspicious device: (?:cuda:)?(?P<device>\d{1,3})",
+        r"suspicious node: (?P<node>[\w.-]{1,80}), suspicious device: \D{0,6}(?P<device>\d{1,3})",
         "Leave out node {node}, whose GPU {device} is suspicious.",
     ),
     (

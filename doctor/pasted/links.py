@@ -54,7 +54,10 @@ UNUSED = re.compile(
     re.IGNORECASE,
 )
 """What people say of a port that is down because nothing is to use it."""
-ASKED_FOR = re.compile(r"\b(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?(?!\^)(\S{3,200})")
+ASKED_FOR = re.compile(
+    r"^(?!\s*#|.{0,80}\bto set\b).{0,200}?\b(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?(?!\^)(\S{3,200})"
+)
+NOT_USED = "NCCL_IB_DISABLE=1"
 PORT_DOWN = "infiniband-port-down"
 
 
@@ -255,13 +258,16 @@ def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
     and else those that the job's variables ask for: one that nobody uses is often down, and
     Ethernet beside a whole InfiniBand fabric is that of the storage or of the host."""
     down = [port for port in ports if port.state in ("DOWN", "INIT")]
-    words = {word for line in lines if (match := ASKED_FOR.search(line))
+    asked = () if any(NOT_USED in line for line in lines) else lines
+    words = {word for line in asked if (match := ASKED_FOR.search(line))
              for word in WORD.findall(match[1])}  # fmt: skip
     if any(port.state in ("ACTIVE", "LINKUP") for port in ports):
         infiniband = [port for port in ports if port.link_layer == "InfiniBand"]
         is_fabric_up = bool(infiniband) and all(port.state == "ACTIVE" for port in infiniband)
-        down = [port for port in down if port.rate != "Disabled"
-                and (port.name in words or not is_fabric_up or port.link_layer != "Ethernet")]  # fmt: skip
+        down = [
+            port for port in down if port.rate != "Disabled"
+            and (port.name in words or not is_fabric_up or port.link_layer != "Ethernet")
+        ]  # fmt: skip
         words |= _words(lines)
     return tuple(
         Reported(cause=PORT_DOWN, line=f"{port.name}: {port.state} {port.rate}".strip())

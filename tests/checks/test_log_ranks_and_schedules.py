@@ -320,7 +320,7 @@ def test_a_gpu_that_lowers_its_clock_explains_a_falling_throughput(
     line: str, is_named: bool
 ) -> None:
     rows = [
-        f"step {at} loss {4 - at / 60:.3f} throughput {100 if at < 60 else 40}"
+        f"step {at} | loss {4 - at / 60:.3f} | {100 if at < 60 else 40}.5 samples/s"
         for at in range(1, 121)
     ]
     rows.insert(50, line)

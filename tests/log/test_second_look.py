@@ -395,3 +395,31 @@ def test_a_limit_of_requests_is_no_missing_network(
     assert finding.check.slug == "hf-offline"
     assert says in finding.fix
     assert not_said not in finding.fix
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "checkpointing every 100 steps because the VM was preempted last week",
+        "spot handler: will save when the instance is being preempted (polling)",
+    ],
+)
+def test_what_a_program_says_of_preemption_is_none(said: str, tmp_path: Path) -> None:
+    failure = "Traceback (most recent call last):\nKeyError: 'labels'\n"
+    assert judged(tmp_path, f"{said}\n{failure}")[0].check.slug != "scheduler-ended"
+
+
+ENQUEUED = (
+    "[rank{0}]: [PG ID 0 PG GUID 0 Rank {0}] Received a dump signal due to a collective timeout "
+    "from this local rank: last enqueued work: 1290, last completed work: 1286\n"
+)
+
+
+def test_work_that_is_only_enqueued_accuses_no_rank(tmp_path: Path) -> None:
+    timeout = (
+        "[rank0]:[E1012 02:22:10.800 ProcessGroupNCCL.cpp:688] [Rank 0] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=1287, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+        "Timeout(ms)=600000) ran for 600071 milliseconds before timing out.\n"
+    )
+    text = "".join(ENQUEUED.format(rank) for rank in (1, 2, 3)) + timeout
+    assert "behind" not in judged(tmp_path, text)[0].verdict.summary

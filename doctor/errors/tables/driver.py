@@ -67,15 +67,17 @@ ROWS = (
         examples=("Error 803: system has unsupported display driver / cuda driver combination",
             "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"),
         wordings=(
-            Wording(r"(?:forward compatibility was attempted|COMPAT_NOT_SUPPORTED|unsupported display "
-                r"driver).{0,240}with kernel driver version",
-                "Error 804: forward compatibility was attempted on non supported HW; Using CUDA 13.0 "
-                    "driver version 580.82.07 with kernel driver version 550.144.03",
-                "The image is for a newer driver than the host's, and brings a libcuda.so.1 for it, "
-                    "which this GPU does not take: forward compatibility is for data-center GPUs.",
+            Wording(r"(?:forward compatibility was attempted|COMPAT_NOT_SUPPORTED|unsupported "
+                r"display driver).{0,240}with kernel driver version",
+                "Error 804: forward compatibility was attempted on non supported HW; Using CUDA "
+                    "13.0 driver version 580.82.07 with kernel driver version 550.144.03",
+                "The image is for a newer driver than the host's, and brings a libcuda.so.1 for "
+                    "it, which this GPU does not take: forward compatibility is for data-center "
+                    "GPUs.",
                 "Upgrade the host's driver to the version that the image states (\"Using CUDA ... "
                     "driver version\") or a later one, or use an image of the CUDA version that "
-                    "nvidia-smi shows. Removing cuda-compat alone ends in a driver that is too old.",
+                    "nvidia-smi shows. Removing cuda-compat alone ends in a driver that is too "
+                    "old.",
                 ("nvidia-smi",)),
             Wording(r"forward compatibility was attempted|COMPAT_NOT_SUPPORTED_ON_DEVICE",
                 "Error 804: forward compatibility was attempted on non supported HW",

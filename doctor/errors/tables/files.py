@@ -185,8 +185,8 @@ ROWS = (
             "huggingface.{0,400}(?:Max retries exceeded|NameResolutionError|Read timed "
             "out)(?!.{0,700}thrown while requesting)",
             r"\[Retry (?P<tries>\d{1,3})/(?P=tries)\]",
-            r"(?P<confirmed>429 (?:Client Error|Too Many Requests)).{0,120}(?:huggingface|\bhf\.co)|"
-            r"(?P<limited>We had to rate limit you)",
+            r"(?P<confirmed>429 (?:Client Error|Too Many Requests)).{0,120}(?:huggingface|\bhf\.co)"
+            r"|(?P<limited>We had to rate limit you)",
             "LocalEntryNotFoundError"),
         examples=("ValueError: Connection error, and we cannot find the requested files in the "
             "cached path.",

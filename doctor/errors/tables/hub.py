@@ -176,8 +176,8 @@ ROWS = (
             "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', "
               "port=443): Read timed out. (read timeout=10)"),
         wordings=(
-            Wording(r"429 (?:Client Error|Too Many Requests)|Too Many Requests for url|We had to rate "
-                r"limit you",
+            Wording(r"429 (?:Client Error|Too Many Requests)|Too Many Requests for url|We had to "
+                r"rate limit you",
                 "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for "
                     "url: https://huggingface.co/api/models/a",
                 "The hub limits requests per user and address: every rank and worker of a cluster "

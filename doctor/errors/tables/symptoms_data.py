@@ -49,10 +49,11 @@ ROWS = (
             "seconds|stall !@loss !@memory",
             "first>batch|step|iteration>each|every|new>epoch slow|long|longer|minute|minutes|"
             "seconds|wait|delay",
-            "before|until>first>batch|step|iteration each|every|new|next>epoch wait|delay|hang|stall|"
-            "pause|minute|minutes|seconds|long|slow !@loss !@memory",
-            "worker|workers each|every|new>epoch restart|respawn|reopen|start|spawn|creat|anew|again "
-            "slow|wait|delay|hang|stall|pause|minute|minutes|seconds|long !@loss !@memory !crash|die",
+            "before|until>first>batch|step|iteration each|every|new|next>epoch wait|delay|hang|"
+            "stall|pause|minute|minutes|seconds|long|slow !@loss !@memory",
+            "worker|workers each|every|new>epoch restart|respawn|reopen|start|spawn|creat|anew|"
+            "again slow|wait|delay|hang|stall|pause|minute|minutes|seconds|long !@loss !@memory "
+            "!crash|die",
             "each|every|new|next>epoch>start|begin>with|slow|only_after>pause|wait|delay|gap|"
             "seconds|minute|minutes|slow !@loss",
         ),

@@ -138,10 +138,10 @@ ROWS = (
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load @bad|"
             "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$",
             "gpu|gpus idl|starv|underutil|wait|sits|not_fully|not_used",
-            "gpu|gpus|nvidia_smi|nvtop|utilization|utilisation 0%|zero|idle 100%|99%|98%|97%|96%|95% "
-            "then|most_of_the_time|jump|alternat|switch|bounce|spik|for_a_second|fluctuat|oscillat|"
-            "on_and_off !memory|vram !gpu_0|gpu0|gpu_1|gpu1|one_gpu|other|others|rank !progress|"
-            "accuracy|hang|stuck|cpu>100%",
+            "gpu|gpus|nvidia_smi|nvtop|utilization|utilisation 0%|zero|idle 100%|99%|98%|97%|96%|"
+            "95% then|most_of_the_time|jump|alternat|switch|bounce|spik|for_a_second|fluctuat|"
+            "oscillat|on_and_off !memory|vram !gpu_0|gpu0|gpu_1|gpu1|one_gpu|other|others|rank "
+            "!progress|accuracy|hang|stuck|cpu>100%",
             "dataloader|data_loader|dataloading|data_loading|loader slow|bottleneck|takes|"
             "long|limit",
             "waiting|wait data|batch|loader",
