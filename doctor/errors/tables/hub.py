@@ -187,7 +187,8 @@ ROWS = (
                     "shared HF_HOME, then run with HF_HUB_OFFLINE=1; let rank 0 load first.",
                 ("export HF_HUB_OFFLINE=1",)),
             Wording(r"ConnectionError: Server Disconnected|ServerDisconnectedError|"
-                    r"ClientPayloadError|ClientConnectorError",
+                    r"ClientPayloadError|ClientConnectorError"
+                    r"(?!.{0,80}(?:localhost|127\.0\.0\.1))",
                 "ConnectionError: Server Disconnected",
                 "A data set that is streamed lost its server, and the tries were used up. Other "
                     "ranks then wait for this one.",
