@@ -13,6 +13,9 @@ from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unkn
 from doctor.judge.combine import worst
 
 
+ARGUMENTS = "training_args.bin"
+
+
 def adapter_agrees(checkpoint: Checkpoint) -> Verdict:
     lora = checkpoint.lora
     if lora is None and checkpoint.model.adapter == "LORA" and checkpoint.not_inspectable:
@@ -81,7 +84,18 @@ def _untrained(checkpoint: Checkpoint, lora: LoraFit) -> Verdict | None:
         return fail(text, fix=UNTRAINED_FIX)
     if steps:
         return note(f"{zero}, after {steps:,} steps; {MIN_STEPS} required for a verdict")
-    return warn(f"{zero}; the length of the run is not recorded", fix=UNTRAINED_FIX)
+    text = f"{zero}; the length of the run is not recorded"
+    if _shows_training(checkpoint):
+        return warn(text, fix=UNTRAINED_FIX)
+    return note(f"{text}, and no file of a training is beside it", fix=UNTRAINED_FIX)
+
+
+def _shows_training(checkpoint: Checkpoint) -> bool:
+    """Whether the files hold more of a run than weights: Trainer.save_model adds its arguments."""
+    run = checkpoint.training
+    return any(name.endswith(ARGUMENTS) for name in checkpoint.loading.beside) or any(
+        each is not None for each in (run.steps, run.history, run.scale, run.optimizer)
+    )
 
 
 def _targets(lora: LoraFit) -> str:
@@ -193,11 +207,15 @@ ADAPTER = Check(
     "that it does not name are left out, and an alpha of 0 turns the adapter off. lora_B is "
     "initialized to zero, so an adapter whose lora_B are all zero never trained.",
     passes=("rank and target modules are those of the tensors, and some lora_B is not zero",),
-    notes=("every lora_B is zero after fewer than 10 steps",),
+    notes=(
+        "every lora_B is zero after fewer than 10 steps",
+        "every lora_B is zero, and no file shows that it was trained",
+    ),
     warns=(
         "target_modules names modules without tensors, or tensors lie in others",
         "modules_to_save names modules, and the files hold none of them",
-        "every lora_B is zero, and the length of the run is not recorded; or some are",
+        "every lora_B is zero beside training_args.bin or other files of a run whose length is "
+        "not recorded; or some are",
     ),
     fails=(
         "the rank of a tensor is not that of adapter_config.json",

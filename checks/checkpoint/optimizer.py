@@ -199,7 +199,10 @@ def _not_stepped(checkpoint: Checkpoint, optimizer: Optimizer, text: str) -> Ver
     """The warning, unless the state may be what damaged files held."""
     if optimizer.missing and any(each.kind in LOST for each in checkpoint.problems):
         return unknown(f"{text}; files are damaged or missing, and may have held their state")
-    return warn(text, fix=NO_GRADIENT_FIX)
+    norms = optimizer.norms.missing if optimizer.norms else 0
+    sure = checkpoint.model.adapter or norms == optimizer.missing or _zero_gradients(optimizer)
+    # Of a whole model they are most often frozen.
+    return (warn if sure else note)(text, fix=NO_GRADIENT_FIX)
 
 
 def _without_gradients(optimizer: Optimizer) -> str:
@@ -212,13 +215,18 @@ def _without_gradients(optimizer: Optimizer) -> str:
             f"{optimizer.missing:,} of {optimizer.parameters:,} parameters in its groups never "
             f"received a gradient{such}"
         )
-    early = optimizer.step_max is not None and optimizer.step_max < MIN_STEPS
-    if optimizer.zero_moments and not early:
+    if _zero_gradients(optimizer):
         reasons.append(
             f"{optimizer.zero_moments:,} of {optimizer.entries:,} have moments that are all zero: "
             "their gradients were zero"
         )
     return "; ".join(reasons)
+
+
+def _zero_gradients(optimizer: Optimizer) -> bool:
+    """Whether gradients came and were zero, over more than the first steps."""
+    early = optimizer.step_max is not None and optimizer.step_max < MIN_STEPS
+    return bool(optimizer.zero_moments) and not early
 
 
 def _nonfinite(optimizer: Optimizer) -> str:
@@ -266,10 +274,13 @@ STEPPED = Check(
     "groups without state never had one, and moments that are all zero mean gradients of zero. "
     "Neither trains, and the loss may fall nevertheless.",
     passes=("every parameter in the groups has state, with moments that are not all zero",),
-    notes=("no parameter has state, and the checkpoint is of step 0",),
+    notes=(
+        "no parameter has state, and the checkpoint is of step 0",
+        "some parameters have no state, as frozen or unused modules do",
+    ),
     warns=(
         "the GradScaler's scale is below 1",
-        "some parameters have no state, as frozen or unused modules do",
+        "some parameters of an adapter have no state, or norms at their initial value alone",
         "some parameters have moments that are all zero after 10 or more steps",
         "no parameter has state, and the number of steps is unknown",
         "a step count or learning rate is NaN or infinite",

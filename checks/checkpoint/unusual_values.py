@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from doctor._util.units import shown
-from doctor.checkpoint.records import Values
+from doctor.checkpoint.records import Values, ZeroRange
 from doctor.checks.checkpoint.copied import LAYER_FIX, whole_layer
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS
 
@@ -135,7 +135,7 @@ def _outlier(values: Values) -> str:
 def _zeros(values: Values) -> str:
     """Zeros that no training leaves, "" where there are none."""
     for lost in values.zero_ranges:
-        if lost.matrices > 1 or lost.kind not in PADDED:
+        if lost.matrices > 1 or lost.kind not in PADDED or (lost.rows and lost.share >= EMPTY):
             begin = f"from byte {lost.begin:,} to {lost.end:,} of {lost.file} there are zeros"
             inside = "inside" if lost.inside else "from the beginning of"
             more = f" and {lost.matrices - 1:,} more" if lost.matrices > 1 else ""
@@ -148,9 +148,19 @@ def _zeros(values: Values) -> str:
     return f"all elements of {shown(zero[0])}{more} are 0.0"
 
 
+def rows_inside(values: Values) -> list[ZeroRange]:
+    """Zeros amid the rows of an embedding or a head: padding of a vocabulary lies behind them."""
+    return [each for each in values.zero_ranges if each.rows and each.kind in PADDED]
+
+
+def _rows_of(lost: ZeroRange) -> str:
+    first, last = lost.rows or (0, 0)
+    return f"rows {first:,} to {last:,} of {shown(lost.name)}, before others that are not,"
+
+
 def alike(values: Values) -> str:
-    """What is unusual and can be right: matrices of one value, and copies of others."""
-    notes = []
+    """What is unusual and can be right: rows of zeros, matrices of one value, and copies."""
+    notes = [f"; {_rows_of(each)} are zeros" for each in rows_inside(values)[:1]]
     if constant := [each.name for each in values.constant]:
         notes.append(f"; {len(constant):,} matrices hold one value, such as {shown(constant[0])}")
     if values.copies:

@@ -7,7 +7,7 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checkpoint.records import Checkpoint, NonFinite, Values
-from doctor.checks.checkpoint.unusual_values import AVERAGE_FIX, alike, unusual
+from doctor.checks.checkpoint.unusual_values import AVERAGE_FIX, alike, rows_inside, unusual
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
@@ -109,7 +109,8 @@ def _finite(values: Values, steps: int | None) -> Verdict:
     summary += alike(values)
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large:
-        is_note = values.copies or any(not each.zero for each in values.constant)
+        is_note = bool(values.copies) or any(not each.zero for each in values.constant)
+        is_note = is_note or bool(rows_inside(values))
         passed = note if is_note else ok
         return passed(summary, seconds=values.seconds)
     count = sum(tensor.large for tensor in large)
@@ -170,7 +171,10 @@ FINITE = Check(
         "no stored value is NaN or infinite, apart from -inf in tensors named as masks: of the "
         "weights, of other state_dicts in the same files, and of the optimizer's state",
     ),
-    notes=("matrices hold one value that is not 0, or are copies of others, as tied weights are",),
+    notes=(
+        "matrices hold one value that is not 0, or are copies of others, as tied weights are",
+        "rows of zeros lie before others in an embedding or a head",
+    ),
     warns=(
         "a matrix has values beyond a million times what nearly all of it is below",
         "a moment of the optimizer is beyond 1e20",
@@ -179,7 +183,7 @@ FINITE = Check(
         "most matrices of an average of the weights have nothing in common with the model's, or "
         "its count of updates is 0 after steps (also without --deep)",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
-        "a quarter of an embedding's rows or more are zeros",
+        "a quarter of an embedding's rows or more are zeros, or of a head's before others",
         "an average of the weights has the model's own values after 10 steps or more",
         "all matrices of a layer are copies of another layer's, in at most a third of the layers",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",

@@ -9,6 +9,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
+from doctor.checks.log.checkpointed import CHECKPOINTED, HARMLESS, trains
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, BY_SLUG, CLASSES
 from doctor.checks.log.curves import nonfinite, resources
 from doctor.checks.log.differential.decide import decided
@@ -205,6 +206,8 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
             return note(f"{where(story.first)}: it ended a run of which {stopped.slug} fails")
         return verdict_on_first(row, log, torch)
     if own := [event for event in story.warnings if event.name == row.id]:
+        if row.id == CHECKPOINTED and trains(log, own[0].path):
+            return note(f"{where(own[0])}: {detail_of(row, own[0])}{HARMLESS}")
         return _warning(row, own, log, torch, "")
     if own := [event for event in story.overcome if event.name == row.id]:
         ended = all(ENDED in event.groups for event in own)

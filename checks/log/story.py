@@ -33,8 +33,11 @@ ENDS_OTHERS = "Forcefully terminating all other processes"
 CANCELLED = "scheduler-ended"
 OF_PROGRAM = re.compile(r"\bXid\b.{0,40}: (?:13|31|43|45)\b")
 """What the driver prints of a fault of the program, which prints more."""
-CONFIRMED = frozenset(("confirmed", "memcg", "slurm", "kubernetes", "ray"))
-"""Groups of a line that says whose limit of memory a killed process had reached."""
+CONFIRMED = frozenset(
+    ("confirmed", "memcg", "slurm", "kubernetes", "ray", "transient", "persistent")
+)
+"""Groups of a line that says whose limit of memory a killed process had reached, or what was found
+about the error of another line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,8 @@ def libraries_match(
     if torch.cudnn_error:
         known = first(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
         text = f"cuDNN reports: {torch.cudnn_error}"
-        packages = written_twice(interpreter, torch.cuda)
-        if packages and "nvidia/cudnn" in packages.summary:
+        packages = written_twice(interpreter, torch.cuda, ("cudnn",))
+        if packages and known == MIXED_CUDNN:
             return fail(f"{text}; {packages.summary}", *packages.commands, fix=packages.fix or "")
         return fail_by(known, text)
     loaded = _loaded(libraries)
@@ -85,10 +85,12 @@ def _loaded(libraries: Libraries | Unknown | None) -> Verdict:
     return ok(f"{summary}; offered and not used: {', '.join(unused)}" if unused else summary)
 
 
-def written_twice(interpreter: Interpreter | Unknown, cuda: str | None) -> Verdict | None:
+def written_twice(
+    interpreter: Interpreter | Unknown, cuda: str | None, libraries: tuple[str, ...] = SAME_FILE
+) -> Verdict | None:
     """A warning if two installed packages contain the same file: the one installed last stays."""
     packages = interpreter.packages if isinstance(interpreter, Interpreter) else ()
-    for library in SAME_FILE:
+    for library in libraries:
         rows = [each for each in packages if re.match(rf"nvidia-{library}-cu\d\d==", each)]
         if len({each.partition("==")[0] for each in rows}) < 2:
             continue

@@ -51,6 +51,16 @@ SAID: tuple[Said, ...] = (
         "(MLFLOW_TRACKING_URI and the like), or log to files and upload them later.",
     ),
     (
+        "xid-hardware",
+        r"node (?P<node>[\w.-]{1,80}), device (?P<device>\d{1,3}), iter[^:]{1,30}: Possible trans",
+        "Suspect GPU {device} of node {node}.",
+    ),
+    (
+        "xid-hardware",
+        r"suspicious node: (?P<node>[\w.-]{1,80}), suspicious device: \D{0,6}(?P<device>\d{1,3})",
+        "Leave out node {node}, whose GPU {device} is suspicious.",
+    ),
+    (
         "file-missing",
         r"(?P<name>index files for the data|No such file or directory: '\S{1,200}\.(?:idx|bin)')",
         "Megatron's data is given by its prefix, without .bin and .idx, both of which "

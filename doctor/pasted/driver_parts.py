@@ -79,10 +79,11 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
 def other_kernel(lines: Sequence[str]) -> Iterator[Reported]:
     """One line, where dkms built the module for other kernels than the one that runs."""
     asked = pairwise(lines)
-    running = next((m[1] for line, next_ in asked if ASKED.search(line)
-                    and (m := KERNEL.match(next_))), "")  # fmt: skip
+    kernels = {m[1] for line, next_ in asked if ASKED.search(line)
+               and (m := KERNEL.match(next_))}  # fmt: skip
+    running = kernels.pop() if len(kernels) == 1 else ""
     built = [match[2] for line in lines if (match := BUILT.match(line))]
-    if not running or not built or running in built:
+    if not running or not built or running in built or "microsoft" in running:
         return
     if any(UNANSWERED in line for line in lines):
         others = ", ".join(dict.fromkeys(built))

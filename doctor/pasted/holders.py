@@ -14,7 +14,11 @@ from doctor.facts.host import Reported
 from doctor.pasted.smi_load import COMPUTES
 from doctor.pasted.smi_table import memory_of
 
-SHORT = re.compile(r"CUDA (?:error: )?out of memory|OutOfMemoryError")
+SHORT = re.compile(
+    r"(?:^|[\s.])OutOfMemoryError: (?!Java)|CUDA error: out of memory|CUDA out of memory\. Tried to"
+)
+SHORT_OF = re.compile(r"\bGPU (\d{1,2}) has a total capacity|\(GPU (\d{1,2});")
+"""The exception itself, not what a sentence says of one, and the GPU that it names."""
 GPUSTAT = re.compile(r"\s*\[(\d{1,2})\] .{3,60}\|.{0,40}\|\s*\d{1,7} /\s*(\d{1,7}) MB \|(.{3,400})")
 PROCESS = re.compile(r"[\w.-]{1,32}:([\w.+-]{1,60})/(\d{1,8})\((\d{1,7})M\)")
 """What `gpustat -cpu` prints: user, command, process, MiB."""
@@ -49,6 +53,8 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
             totals[match[1]] = int(match[2])
             found += (Holder(match[1], number, name, int(mib))
                       for name, number, mib in PROCESS.findall(match[3]))  # fmt: skip
+    named = {match[1] or match[2] for line in lines if (match := SHORT_OF.search(line))}
+    found = [each for each in found if not named or each.gpu in named]
     others = [each for each in found if not TRAINS.search(each.name.rpartition("/")[2])
               and each.mib >= MUCH * totals.get(each.gpu, each.mib * 100)]  # fmt: skip
     if others:

@@ -47,7 +47,17 @@ LISTS = re.compile(
 """Lines of ibdev2netdev, `rdma link`, `ibv_devices`, `ls` and `nvidia-smi topo -m`, which name
 every port."""
 WORD = re.compile(r"\w+")
-ASKED_FOR = re.compile(r"\b(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?(?!\^)(\S{3,200})")
+CLAUSE = re.compile(r"[.;](?:\s|$)|\b(?:but|while|whereas)\b", re.IGNORECASE)
+UNUSED = re.compile(
+    r"\bun(?:used|cabled|connected)\b|\bspare\b|\bno(?:t)? (?:in use|used|cabled|connected|"
+    r"wired|needed)\b|\b(?:no|without(?: a)?) (?:cable|transceiver)\b|\bno(?:body|thing) uses\b",
+    re.IGNORECASE,
+)
+"""What people say of a port that is down because nothing is to use it."""
+ASKED_FOR = re.compile(
+    r"^(?!\s*#|.{0,80}\bto set\b).{0,200}?\b(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?(?!\^)(\S{3,200})"
+)
+NOT_USED = "NCCL_IB_DISABLE=1"
 PORT_DOWN = "infiniband-port-down"
 
 
@@ -245,13 +255,20 @@ def _unmanaged(ports: list[Hca]) -> list[Reported]:
 
 def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
     """Ports without a link beside others with one, if the text names the port outside of the list,
-    and else those that the job's variables ask for: one that nobody uses is often down."""
+    and else those that the job's variables ask for: one that nobody uses is often down, and
+    Ethernet beside a whole InfiniBand fabric is that of the storage or of the host."""
     down = [port for port in ports if port.state in ("DOWN", "INIT")]
-    words = {word for line in lines if (match := ASKED_FOR.search(line))
+    asked = () if any(NOT_USED in line for line in lines) else lines
+    words = {word for line in asked if (match := ASKED_FOR.search(line))
              for word in WORD.findall(match[1])}  # fmt: skip
     if any(port.state in ("ACTIVE", "LINKUP") for port in ports):
-        down = [port for port in down if port.rate != "Disabled"]
-        words = _words(lines)
+        infiniband = [port for port in ports if port.link_layer == "InfiniBand"]
+        is_fabric_up = bool(infiniband) and all(port.state == "ACTIVE" for port in infiniband)
+        down = [
+            port for port in down if port.rate != "Disabled"
+            and (port.name in words or not is_fabric_up or port.link_layer != "Ethernet")
+        ]  # fmt: skip
+        words |= _words(lines)
     return tuple(
         Reported(cause=PORT_DOWN, line=f"{port.name}: {port.state} {port.rate}".strip())
         for port in down
@@ -260,6 +277,8 @@ def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
 
 
 def _words(lines: list[str]) -> set[str]:
-    """The words of the text outside of lists of ports."""
+    """The words of the text outside of lists of ports and of what it calls unused."""
     prose = (line for line in lines if not HCA.match(line) and not LISTS.match(line))
-    return {word for line in prose for word in WORD.findall(line)}
+    clauses = (clause for line in prose for clause in CLAUSE.split(line))
+    return {word for clause in clauses if not UNUSED.search(clause)
+            for word in WORD.findall(clause)}  # fmt: skip

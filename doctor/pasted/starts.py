@@ -97,7 +97,7 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
 def _answers_false(lines: Sequence[str]) -> bool:
     """Whether the command that starts the container asks torch itself, and that finds no GPU."""
     return any(
-        next_.strip() == "False" and "is_available()" in line and STARTED.search(line)
+        next_.strip() == "False" and "cuda.is_available()" in line and STARTED.search(line)
         for line, next_ in pairwise(lines)
     )
 

@@ -29,6 +29,10 @@ PREFIX = re.compile(
 
 DRIVER_CODES = {"fabric-not-ready": 802, "libcuda-compat": 803, "libcuda-stub": 34}
 """Row -> the code of cuInit, which DRV001 judges."""
+OF_NEWER_IMAGE = re.compile(
+    r"Using CUDA [\d.]{3,8} driver version [\d.]{3,16} with kernel driver version [\d.]{3,16}\b"
+)
+"""What NVIDIA's images print where they are for a newer driver; good on GPUs for data centers."""
 COUNTING = re.compile(
     r"cudaGetDeviceCount\(\)\..{0,200}\bError (3|34|304|80[234]|999)\b|"
     r"cudaGetDeviceCount returned (3|34|100|304|80[234]|999)\b"
@@ -157,7 +161,7 @@ def read(lines: list[str]) -> Reading:
         release="-tegra" if is_jetson else None,
         arch="aarch64" if is_jetson else None,
         cuda_error=_message(cuda_error),
-        driver_error=_message(driver),
+        driver_error=_with_image(_message(driver), code, lines),
         driver_code=code,
         import_error=import_error,
         kernel_error=broken or (_message(kernel[1]) if kernel else None),
@@ -170,6 +174,12 @@ def read(lines: list[str]) -> Reading:
     )
     known = (archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
     return found if any(known) else Reading()
+
+
+def _with_image(message: str | None, code: int | None, lines: list[str]) -> str | None:
+    """The message of a libcuda that does not fit, with what the image says of its driver."""
+    match = next(filter(None, map(OF_NEWER_IMAGE.search, lines)), None)
+    return f"{message}; {match[0]}" if match and code in (803, 804) else message
 
 
 def _prints(line: str) -> bool:

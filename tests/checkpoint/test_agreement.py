@@ -229,6 +229,8 @@ def test_an_adapter_that_was_never_trained(tmp_path: Path) -> None:
     assert verdict.status is Status.FAIL
     assert "12 steps" in verdict.summary
     (folder / "optimizer.pt").unlink()
+    assert ADAPTER(checkpoint=scanned(folder)).status is Status.NOTE  # as one that is shared
+    torch.save({"learning_rate": 1e-4}, folder / "training_args.bin")
     assert ADAPTER(checkpoint=scanned(folder)).status is Status.WARN
 
 

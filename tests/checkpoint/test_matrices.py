@@ -87,6 +87,23 @@ def test_rows_of_tokens_that_do_not_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "last", "status", "says"),
+    [
+        (150, 256, Status.PASS, ""),  # a head that is padded far
+        (120, 140, Status.NOTE, "rows 120 to 139 of lm_head.weight"),
+        (40, 200, Status.WARN, "unfinished download"),
+    ],
+)
+def test_rows_of_a_head(tmp_path: Path, first: int, last: int, status: Status, says: str) -> None:
+    rows = torch.randn(256, 1024)
+    rows[first:last] = 0
+    save_file({"lm_head.weight": rows, **model()}, tmp_path / "model.safetensors")
+    found, summary = status_of(tmp_path)
+    assert found is status
+    assert says in summary
+
+
+@pytest.mark.parametrize(
     ("name", "status"),
     [
         ("model.layers.2.mlp.up_proj.weight", Status.WARN),

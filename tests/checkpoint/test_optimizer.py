@@ -493,7 +493,8 @@ STEPS = History(steps=100, lr_sum=1, lr_squares=1, covered=100)
     ("optimizer", "changes", "status"),
     [
         ({}, {}, Status.PASS),
-        ({"missing": 2, "parameters": 11}, {}, Status.WARN),
+        ({"missing": 2, "parameters": 11}, {}, Status.NOTE),  # frozen
+        ({"missing": 2, "zero_moments": 2, "parameters": 11}, {}, Status.WARN),
         ({"zero_moments": 2, "nonzero_moments": 7}, {}, Status.WARN),
         ({"zero_moments": 2, "nonzero_moments": 7, "step_max": 3.0}, {}, Status.PASS),
         ({"zero_moments": 9, "nonzero_moments": 0}, {}, Status.FAIL),

@@ -90,6 +90,22 @@ def test_a_warning_is_settled_by_the_line_that_says_so() -> None:
     assert findings(read(log=warned + done + STEPS))["none-requires-grad"].status is Status.NOTE
 
 
+def test_checkpointing_without_gradients_is_a_note_where_all_trains() -> None:
+    warned = "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n"
+
+    def status(norm: str, fall: float = 0.1, before: str = "") -> Status:
+        rows = "".join(
+            f"{{'loss': {3 - fall * at:.2f}, 'grad_norm': {norm}}}\n" for at in range(20)
+        )
+        return findings(read(log=before + warned + rows))["none-requires-grad"].status
+
+    assert status("2.1") is Status.NOTE
+    assert status("0.0") is Status.WARN
+    assert status("2.1", fall=0.001) is Status.WARN
+    adapter = "trainable params: 8,388,608 || all params: 8,038,649,856 || trainable%: 0.1\n"
+    assert status("2.1", before=adapter) is Status.WARN
+
+
 @pytest.mark.parametrize("value", ["^lo,docker0", "eth0", "lo,eth0"])
 def test_another_interface_is_no_loopback(value: str) -> None:
     text = f"NCCL INFO NCCL_SOCKET_IFNAME set by environment to {value}\n"

@@ -304,6 +304,52 @@ def test_a_schedule_that_begins_anew_at_a_low_rate_needs_a_line_that_says_so(
     assert findings(log)["schedule-begins-anew"].status is status
 
 
+SLOWED = "GPU1 clocks_event_reasons.active=0x0000000000000048 (HW Slowdown, HW Thermal Slowdown)"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_named"),
+    [
+        (SLOWED, True),
+        ("GPU1 clocks_event_reasons.active=0x0000000000000004 (SW Power Cap)", False),
+        ("GPU1 clocks_event_reasons.active=0x0000000000000000 (None)", False),
+        ("        HW Thermal Slowdown       : Not Active", False),
+    ],
+)
+def test_a_gpu_that_lowers_its_clock_explains_a_falling_throughput(
+    line: str, is_named: bool
+) -> None:
+    rows = [
+        f"step {at} | loss {4 - at / 60:.3f} | {100 if at < 60 else 40}.5 samples/s"
+        for at in range(1, 121)
+    ]
+    rows.insert(50, line)
+    found = findings(read(log="\n".join(rows) + "\n"))["throughput-falling"]
+    assert found.status is Status.WARN
+    assert ("gpu-lowers-clock" in found.verdict.summary) is is_named
+    assert problems(read(log="\n".join((*rows[:50], line, *rows[51:59])) + "\n")) == {}
+
+
+FRESH = "resuming: loaded model from exp/step-34000.pt\nresuming: 'optimizer' not in checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("between", "share", "is_named"),
+    [(FRESH, 0.4, True), (FRESH, 0.9, False), ("an evaluation", 0.4, False)],
+)
+def test_a_checkpoint_without_optimizer_begins_the_schedule_anew(
+    between: str, share: float, is_named: bool
+) -> None:
+    rates = [3e-4 * 0.95**at for at in range(12)]
+    again = [rates[-1] * share * (1 + at / 2) for at in range(6)]
+    rows = [f"step {at} loss {3 - at / 20:.3f} lr {rate:.2e}" for at, rate in
+            enumerate((*rates, *again), 2)]  # fmt: skip
+    rows.insert(12, between)
+    found = findings(read(log="\n".join(rows) + "\n"))["schedule-begins-anew"]
+    assert (found.status is Status.WARN) is is_named
+    assert ("optimizer-begins-anew" in found.verdict.summary) is is_named
+
+
 def test_a_resumption_after_the_first_one_is_looked_at_too() -> None:
     begins = "Resuming training from out\n"
     lost = begins + steps(1, *FALLS) + begins + steps(41, *FALLS)

@@ -344,3 +344,82 @@ def test_memory_in_use_may_be_that_of_the_run_whose_log_shows_it(
     (tmp_path / "train.log").write_text(SMI + after)
     report = triage([str(tmp_path / "train.log")], {}, ConfigFlags())
     assert ("GPU002" in {each.check.code for each in report.findings}) is told
+
+
+RERUN = "WARNING:megatron.core.rerun_state_machine:"
+UNEXPECTED = (
+    f"{RERUN}Unexpected result tensor(nan, device='cuda:3') on rank 43 at iteration #81352 "
+    "invocation #3 (message='found NaN in local forward loss calculation')\n"
+)
+OF_RERUN = (
+    "ERROR:megatron.core.rerun_state_machine:Rank 43, node n071, device 3, iteration #81352: "
+)
+
+
+@pytest.mark.parametrize(
+    ("end", "slug", "says"),
+    [
+        (f"{OF_RERUN}Possible persistent error!\n", "xid-hardware", "node of the first run"),
+        (f"{OF_RERUN}Possible transient error!\n", "xid-hardware", "n071"),
+        (f"{OF_RERUN}Correct result (but possible Application error)\n", "stopped-at-nan", ""),
+        (f"{OF_RERUN}First rerun: unexpected result is reproducible\n", "stopped-at-nan", ""),
+    ],
+)
+def test_what_megatron_found_by_running_a_step_again(
+    end: str, slug: str, says: str, tmp_path: Path
+) -> None:
+    finding, _ = judged(tmp_path, UNEXPECTED + "waiting for the scheduler\n" * 60 + end)
+    assert finding.check.slug == slug
+    assert says in finding.fix
+
+
+TOO_MANY = (
+    "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: "
+    "https://huggingface.co/api/datasets/a\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("end", "says", "not_said"),
+    [
+        (TOO_MANY, "Log in (HF_TOKEN", "hf download REPOSITORY"),
+        ("", "hf download REPOSITORY", "Log in"),
+        (TOO_MANY.replace("huggingface.co", "api.example.com"), "hf download", "Log in"),
+    ],
+)
+def test_a_limit_of_requests_is_no_missing_network(
+    end: str, says: str, not_said: str, tmp_path: Path
+) -> None:
+    tries = "".join(f"[rank{at}]: Retrying in {at}s [Retry {at}/5].\n" for at in range(1, 6))
+    finding, _ = judged(tmp_path, tries + "waiting\n" * 40 + end)
+    assert finding.check.slug == "hf-offline"
+    assert says in finding.fix
+    assert not_said not in finding.fix
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "checkpointing every 100 steps because the VM was preempted last week",
+        "spot handler: will save when the instance is being preempted (polling)",
+    ],
+)
+def test_what_a_program_says_of_preemption_is_none(said: str, tmp_path: Path) -> None:
+    failure = "Traceback (most recent call last):\nKeyError: 'labels'\n"
+    assert judged(tmp_path, f"{said}\n{failure}")[0].check.slug != "scheduler-ended"
+
+
+ENQUEUED = (
+    "[rank{0}]: [PG ID 0 PG GUID 0 Rank {0}] Received a dump signal due to a collective timeout "
+    "from this local rank: last enqueued work: 1290, last completed work: 1286\n"
+)
+
+
+def test_work_that_is_only_enqueued_accuses_no_rank(tmp_path: Path) -> None:
+    timeout = (
+        "[rank0]:[E1012 02:22:10.800 ProcessGroupNCCL.cpp:688] [Rank 0] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=1287, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+        "Timeout(ms)=600000) ran for 600071 milliseconds before timing out.\n"
+    )
+    text = "".join(ENQUEUED.format(rank) for rank in (1, 2, 3)) + timeout
+    assert "behind" not in judged(tmp_path, text)[0].verdict.summary

@@ -613,6 +613,10 @@ def nvlinks(*down: int) -> str:
 
 
 PORTS = "hca_id: mlx5_0\n  state: PORT_ACTIVE (4)\nhca_id: mlx5_1\n  state: PORT_DOWN (1)\n"
+FABRIC = (
+    "hca_id: mlx5_0\n  state: PORT_ACTIVE (4)\n  link_layer: InfiniBand\n"
+    "hca_id: mlx5_1\n  state: PORT_DOWN (1)\n  link_layer: Ethernet\n"
+)
 WIDTHS = "index, name, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, "
 WIDTHS += "pcie.link.width.max\n"
 BOARD = "65:00.0 3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev {})\n"
@@ -628,6 +632,17 @@ BOARD += "  LnkCap: Port #0, Speed 16GT/s, Width x16\n  LnkSta: Speed 16GT/s, Wi
         (nvlinks(2, 2), set()),  # part of a board
         (PORTS, set()),
         (PORTS + "NCCL_IB_HCA=mlx5_1\n", {"DRV003"}),
+        (PORTS + "mlx5_1 is down since this morning\n", {"DRV003"}),
+        (PORTS + "mlx5_0 has no spare, but mlx5_1 is down\n", {"DRV003"}),
+        (PORTS + "mlx5_1 is the unused second port of the BlueField, no cable.\n", set()),
+        (PORTS + "We do not need it: mlx5_1 is not cabled\n", set()),
+        (PORTS + "mlx5_1 is unused\nNCCL_IB_HCA=mlx5_0,mlx5_1\n", {"DRV003"}),
+        (PORTS.replace("ACTIVE", "DOWN") + "# export NCCL_IB_HCA=mlx5_1 (old)\n", set()),
+        (PORTS.replace("ACTIVE", "DOWN") + "NCCL_IB_DISABLE=1\nNCCL_IB_HCA=mlx5_1\n", set()),
+        (PORTS.replace("ACTIVE", "DOWN") + "export NCCL_IB_HCA=mlx5_1\n", {"DRV003"}),
+        (FABRIC + "mlx5_1 is the port of the BlueField\n", set()),
+        (FABRIC.replace("Ethernet", "InfiniBand") + "mlx5_1 fails\n", {"DRV003"}),
+        (FABRIC.replace("InfiniBand", "Ethernet") + "mlx5_1 fails\n", {"DRV003"}),
         (PORTS + "mlx5_0 port 1 ==> ib0 (Up)\nmlx5_1 port 1 ==> ib1 (Down)\n", set()),
         (PORTS + "  NIC0: mlx5_0\n  NIC1: mlx5_1\n$ ls\nmlx5_0  mlx5_1\n", set()),
         (PORTS + "link mlx5_1/1 state DOWN physical_state POLLING netdev ib1\n", set()),
@@ -669,3 +684,36 @@ def test_the_line_that_says_most_decides() -> None:
     named = findings(text + "indefinitely.\n")["DRV003"].verdict
     assert named.causes == ("container-without-gpu-runtime",)
     assert "further lines: pod-not-scheduled" in named.summary
+
+
+IMAGE = (
+    "NOTE: CUDA Forward Compatibility mode ENABLED.\n"
+    "  Using CUDA 13.0 driver version 580.82.07 with kernel driver version 550.144.03.\n"
+)
+NO_COMPAT = "Error 804: forward compatibility was attempted on non supported HW\n"
+
+
+def test_an_image_for_a_newer_driver_needs_that_driver() -> None:
+    """On a GPU for data centers the same image works, and what it prints is no fault."""
+    fix = findings(f"{IMAGE}{NO_COMPAT}\n{GONE}")["DRV001"].fix
+    assert fix.startswith("Upgrade the host's driver")
+    alone = findings(f"{NO_COMPAT}\n{GONE}")["DRV001"].fix
+    assert alone.startswith("Compare the CUDA version")
+    assert problems(f"{IMAGE}\n{SEEN}") == set()
+
+
+MISMATCH = "RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH\n"
+TWICE = "[pip3] nvidia-cudnn-cu12==9.10.2.21\n[pip3] nvidia-cudnn-cu13==9.15.1.9\n"
+OTHERS = "[pip3] nvidia-nccl-cu12==2.27.5\n[pip3] nvidia-nccl-cu13==2.28.9\n"
+
+
+@pytest.mark.parametrize(
+    ("packages", "is_twice"),
+    [(TWICE, True), (OTHERS + TWICE, True), (TWICE.splitlines()[0], False), (OTHERS, False)],
+)
+def test_two_packages_of_cudnn_are_the_cause_of_their_mismatch(
+    packages: str, is_twice: bool
+) -> None:
+    fix = findings(f"{SEEN}\n{packages}\n{MISMATCH}")["TOR004"].fix
+    assert fix.startswith("Keep ") is is_twice
+    assert ("LD_LIBRARY_PATH" in fix) is not is_twice

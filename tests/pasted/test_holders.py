@@ -7,6 +7,7 @@ import pytest
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
 from doctor.judge.check import Finding
+from doctor.pasted.holders import read as read_holders
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB\n"
 TABLE = (
@@ -113,3 +114,19 @@ LISTED = "$ nvidia-smi -L\nGPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-99999999-2222
 def test_torch_in_a_container_without_gpus(command: str, answer: str, is_named: bool) -> None:
     found = reported(ASKS.format(command, answer) + LISTED)
     assert bool(found and "has no option for GPUs" in found.verdict.summary) is is_named
+
+
+HELD = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {} has a total "
+    "capacity of 23.55 GiB\n"
+)
+SERVER = "[{}] NVIDIA GeForce RTX 4090 | 54'C,  98 % | 18432 / 24564 MB | ann:ollama/4242(18000M)\n"
+
+
+def test_a_server_is_a_holder_only_on_the_gpu_that_is_short() -> None:
+    def causes(text: str) -> set[str]:
+        return {each.cause for each in read_holders(text.splitlines())}
+
+    assert causes(HELD.format(0) + SERVER.format(0)) == {"gpu-held-by-others"}
+    assert not causes(HELD.format(0) + SERVER.format(1))
+    assert not causes("No CUDA out of memory any more since batch 1\n" + SERVER.format(0))

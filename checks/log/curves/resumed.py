@@ -88,10 +88,11 @@ def resumed_at(log: Log, curve: Curve) -> set[int]:
 
 
 def _warms_up(values: Sequence[float], at: int, *, decayed: bool) -> bool:
-    """Whether the rate falls and rises again, from a high level or, where `decayed`, from any."""
+    """Whether the rate falls and rises again, from a high level and far or, where `decayed`, from
+    any and by half."""
     before, highest, after = values[at - 1], max(values[:at]), values[at : at + RISES + 1]
-    high = DROPS * HIGH if decayed else HIGH
-    if not (before >= high * highest > 0 and values[at] <= DROPS * before):
+    high, drop = (DROPS * HIGH, HIGH) if decayed else (HIGH, DROPS)
+    if not (before >= high * highest > 0 and values[at] <= drop * before):
         return False
     rises = len(after) > RISES and all(x < y for x, y in pairwise(after))
     return rises and max(values[at:]) > HIGH * before

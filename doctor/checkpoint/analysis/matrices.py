@@ -206,6 +206,10 @@ def _zeros_between(files: OpenFiles, first: Stretch, second: Stretch) -> bool:
 
 def _range(group: list[Stretch]) -> ZeroRange:
     first = group[0]
+    size, single = first.tensor.end - first.tensor.begin, len(group) == 1
+    row = max(size // first.tensor.shape[0], 1)
+    begin, end = (at - first.tensor.begin for at in (first.begin, first.end))
+    rows = (begin // row, (end - 1) // row) if single and begin > 0 and end < size else None
     return ZeroRange(
         file=shown(first.tensor.file),
         begin=first.begin,
@@ -214,4 +218,6 @@ def _range(group: list[Stretch]) -> ZeroRange:
         kind=part_of(first.tensor),
         inside=first.begin > first.tensor.begin,
         matrices=len(group),
+        rows=rows,
+        share=(end - begin) / size if single else 0.0,
     )

@@ -63,6 +63,11 @@ class ZeroRange(Section, frozen=True, kw_only=True):
     """It begins behind other values of that matrix."""
     matrices: int
     """Matrices that it covers, in part or whole."""
+    rows: tuple[int, int] | None = None
+    """Of the matrix inside which it lies, the first row and the last; None: it reaches an end of a
+    matrix."""
+    share: float = 0.0
+    """Of that matrix; 0 where it covers several."""
 
 
 class Outlier(Section, frozen=True, kw_only=True):

@@ -141,7 +141,7 @@ ROWS = (
     Cause(
         id="training-resumed",
         messages=(
-            r"(?:[Rr]esuming|[Rr]esumed|[Rr]estoring|[Rr]estored|[Cc]ontinuing|[Cc]ontinued) "
+            r"(?:[Rr]esuming|[Rr]esumed|[Rr]estoring|[Rr]estored|[Cc]ontinuing|[Cc]ontinued):? "
             r"(?:\w{1,20} ){0,5}(?:from|at|with) [^\n]{0,40}"
             r"(?:checkpoint|ckpt|step|epoch|iter|\.pt|last)",
             r"^\W{0,4}(?:\[[^\]]{1,40}\] ?)?[Rr]esum(?:ing|ed) (?:training )?(?:from|checkpoint)\b",

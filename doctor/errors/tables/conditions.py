@@ -239,7 +239,8 @@ ROWS = (
         messages=(
             r"optimizer state(?: was| is)? not (?:found|loaded|restored|in the checkpoint)|fresh "
             r"optimizer\b|[Nn]o optimizer state|without optimizer state|skipping optimizer state|"
-            r"unable to load optimizer|optimizer\.pt (?:not found|is missing)|no_load_optim\s?"
+            r"unable to load optimizer|['\"]optimizer['\"] (?:is )?not in (?:the )?checkpoint|"
+            r"optimizer\.pt (?:not found|is missing)|no_load_optim\s?"
             r"\.{2,60} True",
         ),
         examples=("optimizer state not found in the checkpoint, starting with a fresh optimizer",),
@@ -250,7 +251,7 @@ ROWS = (
         "weights (save_only_model=False, resume_from_checkpoint). Where the state is lost, start "
         "with a warm-up of some hundred steps from the last checkpoint.",
         role="condition",
-        explains=DIVERGED,
+        explains=(*DIVERGED, "schedule-begins-anew"),
     ),
     Cause(
         id="host-memory-nearly-full",
@@ -275,6 +276,7 @@ ROWS = (
         id="gpu-lowers-clock",
         messages=(
             r"(?:HW|SW)[ _](?:Thermal|Power Brake)?[ _]?Slowdown\s{0,30}:? ?Active|"
+            r"reasons\.active=0x\w{1,16} \([^)]{0,80}(?:HW Slowdown|(?:HW|SW) Thermal Slowdown)|"
             r"[hs]w_(?:thermal|power_brake)?_?slowdown\s?[:=]\s?(?:Active|True|1\b)|"
             r"[Tt]hermal throttl\w{1,6} (?:active|detected)",
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 from doctor.errors.tables.commands import KERNEL_LOG
 
 ROWS = (
@@ -62,14 +62,33 @@ ROWS = (
         sources=("pytorch-35710",), owner=Owner.MACHINE, retry="node", next_check="DRV001"),
     Cause(id="libcuda-compat",
         errors=("RuntimeError",),
-        messages=("forward compatibility was attempted",
-            "COMPAT_NOT_SUPPORTED_ON_DEVICE",
-            "unsupported display driver / cuda driver combination",
+        messages=("unsupported display driver / cuda driver combination",
             "SYSTEM_DRIVER_MISMATCH"),
-        examples=("Error 804: forward compatibility was attempted on non supported HW",
-            "cuInit: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)",
-            "Error 803: system has unsupported display driver / cuda driver combination",
+        examples=("Error 803: system has unsupported display driver / cuda driver combination",
             "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"),
+        wordings=(
+            Wording(r"(?:forward compatibility was attempted|COMPAT_NOT_SUPPORTED|unsupported "
+                r"display driver).{0,240}with kernel driver version",
+                "Error 804: forward compatibility was attempted on non supported HW; Using CUDA "
+                    "13.0 driver version 580.82.07 with kernel driver version 550.144.03",
+                "The image is for a newer driver than the host's, and brings a libcuda.so.1 for "
+                    "it, which this GPU does not take: forward compatibility is for data-center "
+                    "GPUs.",
+                "Upgrade the host's driver to the version that the image states (\"Using CUDA ... "
+                    "driver version\") or a later one, or use an image of the CUDA version that "
+                    "nvidia-smi shows. Removing cuda-compat alone ends in a driver that is too "
+                    "old.",
+                ("nvidia-smi",)),
+            Wording(r"forward compatibility was attempted|COMPAT_NOT_SUPPORTED_ON_DEVICE",
+                "Error 804: forward compatibility was attempted on non supported HW",
+                "A libcuda.so.1 of a cuda-compat package was loaded, which is for drivers that are "
+                    "older than it, on GPUs for data centers only.",
+                "Compare the CUDA version of nvidia-smi with the image's. If the image's is newer, "
+                    "upgrade the host's driver, or use an image of the driver's CUDA version. Else "
+                    "make the driver's own libcuda.so.1 the first one: remove the image's "
+                    "/etc/ld.so.conf.d/*compat*.conf and run ldconfig, and cuda-compat directories "
+                    "from LD_LIBRARY_PATH.",
+                more=("cuInit: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)",))),
         why="A libcuda.so.1 was loaded that does not match this driver or GPU: images bring one "
             "of a cuda-compat package, which is for drivers that are older than it. With a "
             "newer driver on the host it fails (803); on GPUs that are not for data centers it "

@@ -10,7 +10,7 @@ ROWS = (
         errors=("RuntimeError", "InductorError"), refines=("file-missing", "compile-failed"),
         messages=(r"No working C\+\+ compiler",
             "Failed to find a? ?C compiler",
-            "CppCompileError",
+            r"CppCompileError(?![\s\S]{0,600}:\d{1,6}: error: )",
             "InvalidCxxCompiler",
             r"(?:gcc|g\+\+): not found",
             r"No such file or directory: '(?:\S{0,60}/)?(?:gcc|g\+\+|cc|c\+\+|clang|nvcc|ninja)'",

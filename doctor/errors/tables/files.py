@@ -185,6 +185,8 @@ ROWS = (
             "huggingface.{0,400}(?:Max retries exceeded|NameResolutionError|Read timed "
             "out)(?!.{0,700}thrown while requesting)",
             r"\[Retry (?P<tries>\d{1,3})/(?P=tries)\]",
+            r"(?P<confirmed>429 (?:Client Error|Too Many Requests)).{0,120}(?:huggingface|\bhf\.co)"
+            r"|(?P<limited>We had to rate limit you)",
             "LocalEntryNotFoundError"),
         examples=("ValueError: Connection error, and we cannot find the requested files in the "
             "cached path.",
@@ -194,6 +196,9 @@ ROWS = (
             "HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with "
             "url: /a",
             "WARNING:huggingface_hub.utils._http:Retrying in 8s [Retry 5/5].",
+            "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: "
+            "https://huggingface.co/api/datasets/a",
+            "We had to rate limit your IP (10.0.0.1).",
             "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to "
             "locate the files on the Hub"),
         why="A file is not in the cache, and the node has no network or HF_HUB_OFFLINE is set.",
@@ -201,7 +206,7 @@ ROWS = (
             "HF_HOME that the job uses, and set HF_HUB_OFFLINE=1 there.",
         commands=("hf cache scan",),
         title="The model hub is reachable or not needed", sources=("hf-offline",),
-        owner=Owner.ENVIRONMENT, code="LOG064"),
+        yields_to=("hf-offline",), owner=Owner.ENVIRONMENT, code="LOG064"),
     Cause(id="wandb-auth",
         messages=("wandb.{0,300}(?:api_key not configured|UsageError)",
             "wandb: ERROR .{0,200}(?:API key|api_key|authenticat)",

@@ -160,6 +160,30 @@ ROWS = (
             "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the system",
             "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
             "NVRM: GPU 0000:09:00.0: RmAttach: Cannot attach gpu"),
+        wordings=(
+            Wording(r"(?:rerun_state_machine|iteration #\d{1,9}):.{0,120}?(?P<transient>Possible "
+                r"transient error!)",
+                "ERROR:megatron.core.rerun_state_machine:Rank 43, node n118, device 3, iteration "
+                    "#81352: Possible transient error!",
+                "Megatron's rerun of the step on the same GPU gave another result: the GPU of the "
+                    "rank in this line computed wrongly once, unless the kernels of the training "
+                    "are not deterministic.",
+                "Note node and device of the line, and resume from the last checkpoint. If the "
+                    "same GPU is named again, leave its node out, read its Xid lines and ECC "
+                    "counters, and have it tested (dcgmi diag -r 3, doctor run --only GPU006)."),
+            Wording(r"(?:rerun_state_machine|iteration #\d{1,9}):.{0,120}?(?P<persistent>Possible "
+                r"persistent error!)|suspicious node: \S{1,80}, suspicious device",
+                "ERROR:megatron.core.rerun_state_machine:Rank 43, node n071, device 3, iteration "
+                    "#81352: Possible persistent error!",
+                "Megatron ran the step again: the same GPU repeated the result, another GPU did "
+                    "not. The first GPU computes wrongly, and neither the data nor the learning "
+                    "rate is the reason.",
+                "Leave the node of the first run out (the line \"First rerun: unexpected result is "
+                    "reproducible\" names its node and device; the line of the persistent error "
+                    "names those of the second run, which are right), resume from the checkpoint, "
+                    "and have that GPU tested or exchanged (dcgmi diag -r 3, doctor run --only "
+                    "GPU006). Rented: return the machine.",
+                more=("  suspicious node: n118, suspicious device: cuda:3",))),
         why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe or "
             "heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "
             "application's own.",

@@ -176,16 +176,19 @@ ROWS = (
             "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', "
               "port=443): Read timed out. (read timeout=10)"),
         wordings=(
-            Wording(r"429 (?:Client Error|Too Many Requests)|Too Many Requests for url",
+            Wording(r"429 (?:Client Error|Too Many Requests)|Too Many Requests for url|We had to "
+                r"rate limit you",
                 "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for "
                     "url: https://huggingface.co/api/models/a",
                 "The hub limits requests per user and address: every rank and worker of a cluster "
                     "asks on its own.",
-                "Log in (HF_TOKEN), which raises the limit. Download once on one node into a "
+                "Log in (HF_TOKEN in the job's environment), which raises the limit, and ask from "
+                    "fewer workers. Download once on one node into a "
                     "shared HF_HOME, then run with HF_HUB_OFFLINE=1; let rank 0 load first.",
                 ("export HF_HUB_OFFLINE=1",)),
             Wording(r"ConnectionError: Server Disconnected|ServerDisconnectedError|"
-                    r"ClientPayloadError|ClientConnectorError",
+                    r"ClientPayloadError|ClientConnectorError"
+                    r"(?!.{0,80}(?:localhost|127\.0\.0\.1))",
                 "ConnectionError: Server Disconnected",
                 "A data set that is streamed lost its server, and the tries were used up. Other "
                     "ranks then wait for this one.",

@@ -201,7 +201,7 @@ ROWS = (
         commands=('python -c "import torch; print(torch.__file__)"',),
     ),
     Cause(id="argument-of-another-release",
-        errors=("TypeError",),
+        errors=("TypeError", "AttributeError"),
         refines=("api-changed", "arguments-of-forward", "call-arguments",
             "factory-with-parameters"),
         wordings=(
@@ -265,8 +265,18 @@ ROWS = (
                 "processing_class is unknown to transformers below 4.46: upgrade it, or install "
                 "an older trl. Where the last frame is a library's own (trl calls "
                 "transformers), upgrade that library. Or install the versions that the code was "
-                "written for.",
-                ("python -m pip show transformers trl accelerate",))),
+                "written for. overwrite_output_dir is gone in transformers 5: leave it out.",
+                ("python -m pip show transformers trl accelerate",)),
+            Wording(r"inputs_tensor\.shape\[0\][\s\S]{0,300}tokenization_utils_base|"
+                r"'?BatchEncoding'? object has no attribute '?shape",
+                "    batch_size = inputs_tensor.shape[0]\n  File \"transformers/"
+                "tokenization_utils_base.py\", line 289, in __getattr__\nAttributeError",
+                "generate() got what a tokenizer returned, a BatchEncoding, in place of a tensor. "
+                "Since transformers 5 apply_chat_template returns one, too.",
+                "Unpack it: model.generate(**inputs); or pass inputs[\"input_ids\"], or "
+                "apply_chat_template(..., return_dict=False).",
+                ("python -m pip show transformers",),
+                more=("AttributeError: 'BatchEncoding' object has no attribute 'shape'",))),
         why="An argument that one library passes, or a file holds, is unknown to the release of "
             "the other one or to the code.",
         sources=("whisper-finetune-112", "transformers-7974")),

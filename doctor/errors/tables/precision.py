@@ -31,8 +31,8 @@ ROWS = (
             "None",),
         why="Reentrant checkpointing records no gradient for a segment whose inputs do not "
             "require one. In a training with a frozen base model this precedes the error about "
-            "element 0, or leaves a part of the model untrained in silence. It is harmless only "
-            "in evaluation.",
+            "element 0, or leaves a part of the model untrained in silence. It is harmless in "
+            "evaluation, and for a first segment where the whole model trains.",
         fix='Pass gradient_checkpointing_kwargs={"use_reentrant": False}, or call '
             "model.enable_input_require_grads() before the training.",
         title="Gradient checkpointing got inputs that require gradients",

@@ -33,7 +33,7 @@ ROWS = (
             "(?P<evicted>The node was low on resource|Pod was preempted|Preempted by pod|"
             "TerminationByKubelet|Pod ephemeral local storage usage exceeds)",
             "(?P<spot>[Ss]pot (?:instance )?interruption notice|instance-action\\W{1,3}terminate|"
-            "(?:[Ii]nstance|VM|node) (?:is being|was|has been) preempted|"
+            "google_metadata_script_runner.{0,60}(?:is being|was|has been) preempted|"
             r"compute\.instances\.preempted)",
             r"srun: error: Node failure on (?P<node>[\w-]{1,60})"),
         examples=("slurmstepd: error: *** JOB 1234 ON node01 CANCELLED AT 2026-11-20T12:00:00 "

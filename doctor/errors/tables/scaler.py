@@ -74,5 +74,5 @@ ROWS = (
             "with fp32 weights, and look at the batch of that step: labels outside the range, "
             "empty targets, a division by zero.",
         title="No check for NaN ended the training", sources=("detectron2-550",),
-        next_check="SMK002", code="LOG071"),
+        next_check="SMK002", yields_to=("xid-hardware",), code="LOG071"),
 )  # fmt: skip

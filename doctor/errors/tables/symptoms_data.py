@@ -49,11 +49,17 @@ ROWS = (
             "seconds|stall !@loss !@memory",
             "first>batch|step|iteration>each|every|new>epoch slow|long|longer|minute|minutes|"
             "seconds|wait|delay",
+            "before|until>first>batch|step|iteration each|every|new|next>epoch wait|delay|hang|"
+            "stall|pause|minute|minutes|seconds|long|slow !@loss !@memory",
+            "worker|workers each|every|new>epoch restart|respawn|reopen|start|spawn|creat|anew|"
+            "again slow|wait|delay|hang|stall|pause|minute|minutes|seconds|long !@loss !@memory "
+            "!crash|die",
             "each|every|new|next>epoch>start|begin>with|slow|only_after>pause|wait|delay|gap|"
             "seconds|minute|minutes|slow !@loss",
         ),
         examples=("training pauses at the beginning of each epoch",
-            "the first batch of every epoch takes a minute"),
+            "the first batch of every epoch takes a minute",
+            "workers respawn every epoch and it waits for minutes before the first batch"),
         why="The DataLoader starts its workers anew for each epoch: each imports the libraries, "
             "receives a copy of the data set, and fills its queue before the first batch. Else "
             "something runs between two epochs: an evaluation, a checkpoint, a sampler that "

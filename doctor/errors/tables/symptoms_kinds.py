@@ -9,8 +9,11 @@ ROWS = (
         words=(
             "black|nan|all_zero picture|pictures|image|images|samples fp16|half_precision|float16|"
             "vae|sdxl|diffusion|generat !black_and_white !dataset !loss",
+            "black>picture|pictures|image|images|samples diffusion|sdxl|flux|dreambooth|vae|"
+            "sampling !black_and_white !dataset !loss>nan|rise|explod",
         ),
-        examples=("SDXL gives black images in fp16",),
+        examples=("SDXL gives black images in fp16",
+            "black images at sampling, the loss is normal"),
         why="The decoder overflows in fp16 (the VAE of SDXL does), and NaN become black pixels; "
             "else a safety checker replaced the picture.",
         fix="Decode in fp32 (pipe.vae.to(torch.float32), or upcast_vae()), with bf16, or with a "

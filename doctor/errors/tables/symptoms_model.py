@@ -99,11 +99,15 @@ ROWS = (
             "!slow !minutes !resum",
             "after_loading|after_saving|after_reloading|when_loaded @bad|different|random "
             "!merg !resum",
+            "loss start|begin|initial load|loaded|loading checkpoint|weights|pretrained 9.|10.|11.|"
+            "12.|should_be|expected|instead_of !resum !scratch !merg",
         ),
         examples=("loaded model gives different results than before saving",
-            "results are worse after loading"),
+            "results are worse after loading",
+            "loss starts at 11.7 after loading my checkpoint"),
         why="Keys were not matched (a prefix module. or _orig_mod.), only part was saved, dropout "
-            "is on, or the dtype changed.",
+            "is on, or the dtype changed. A loss near the logarithm of the vocabulary (11.8 for "
+            "128,256 tokens) is that of weights that were not loaded at all.",
         fix="Load with strict=True and read the list of missing keys; call eval(); compare one "
             "tensor with that of the run.",
         role="symptom",

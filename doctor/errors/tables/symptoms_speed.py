@@ -138,13 +138,18 @@ ROWS = (
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load @bad|"
             "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$",
             "gpu|gpus idl|starv|underutil|wait|sits|not_fully|not_used",
+            "gpu|gpus|nvidia_smi|nvtop|utilization|utilisation 0%|zero|idle 100%|99%|98%|97%|96%|"
+            "95% then|most_of_the_time|jump|alternat|switch|bounce|spik|for_a_second|fluctuat|"
+            "oscillat|on_and_off !memory|vram !gpu_0|gpu0|gpu_1|gpu1|one_gpu|other|others|rank "
+            "!progress|accuracy|hang|stuck|cpu>100%",
             "dataloader|data_loader|dataloading|data_loading|loader slow|bottleneck|takes|"
             "long|limit",
             "waiting|wait data|batch|loader",
             "bottleneck data|cpu",
         ),
         examples=("low GPU utilization", "GPU usage drops to 0",
-            "gpus are idling half of the time"),
+            "gpus are idling half of the time",
+            "nvidia-smi shows 0% and then 100% for a second"),
         why="The GPU waits: for data, for the host (many small kernels, .item() in the loop), for "
             "other ranks, or for a checkpoint.",
         fix="Measure the time that a step waits for the loader: if it is more than a tenth, use "
