@@ -12,7 +12,6 @@ from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
-
 ARGUMENTS = "training_args.bin"
 
 

@@ -164,7 +164,8 @@ def _behind(events: list[LogEvent]) -> Culprit | None:
     firm = {each.rank for each in events if "enqueued" not in each.groups}
     waiting = [report for rank, report in reports.items() if rank in firm]
     # Enqueueing runs ahead of what is waited for: it only shows that a rank is behind.
-    usual, alike = max(Counter(waiting or reports.values()).items(), key=lambda item: (item[1], item[0]))
+    counts = Counter(waiting or reports.values())
+    usual, alike = max(counts.items(), key=lambda item: (item[1], item[0]))
     behind = sorted(rank for rank, (number, _) in reports.items() if number < usual[0])
     if not behind or len(behind) > max(1, FEW * len(reports)):
         return None
@@ -177,7 +178,7 @@ def _behind(events: list[LogEvent]) -> Culprit | None:
         + f", {alike:,} others at {usual[0]:,} {usual[1]}".rstrip(),
         f"Look at {_ranks(behind, '')} first: where it waits (py-spy dump --pid), what its log "
         "says before, and its host and GPU. It ran fewer collectives: less data, another branch, "
-        "or a step that is stuck." + (BATCHES if own[1] and usual[1] and own[1] != usual[1] else ""),
+        "or a step that is stuck." + BATCHES * bool(own[1] and usual[1] and own[1] != usual[1]),
     )
 
 

@@ -206,9 +206,7 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
             return note(f"{where(story.first)}: it ended a run of which {stopped.slug} fails")
         return verdict_on_first(row, log, torch)
     if own := [event for event in story.warnings if event.name == row.id]:
-        if row.id == CHECKPOINTED and trains(log, own[0].path):
-            return note(f"{where(own[0])}: {detail_of(row, own[0])}{HARMLESS}")
-        return _warning(row, own, log, torch, "")
+        return _warned_of(row, own, log, torch)
     if own := [event for event in story.overcome if event.name == row.id]:
         ended = all(ENDED in event.groups for event in own)
         after = "after the training had ended well" if ended else "training went on after it"
@@ -221,6 +219,13 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     if row.id == SCALER and any(curve.name in SCALES for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
+
+
+def _warned_of(row: Cause, events: list[LogEvent], log: Log, torch: Torch | Unknown) -> Verdict:
+    """A warning, but for one that a training which learns shows to be harmless."""
+    if row.id == CHECKPOINTED and trains(log, events[0].path):
+        return note(f"{where(events[0])}: {detail_of(row, events[0])}{HARMLESS}")
+    return _warning(row, events, log, torch, "")
 
 
 def _is_warned(row: Cause) -> bool:

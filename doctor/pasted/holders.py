@@ -24,7 +24,7 @@ PROCESS = re.compile(r"[\w.-]{1,32}:([\w.+-]{1,60})/(\d{1,8})\((\d{1,7})M\)")
 """What `gpustat -cpu` prints: user, command, process, MiB."""
 TRAINS = re.compile(
     r"python|ipykernel|jupyter|torch|pt_main|pt_data|\bray\b|ray::|vllm|sglang|deepspeed|accelerate|"
-    r"axolotl|train|^[\W_]{0,3}$|^N/A$|Not (?:Found|Available)|\.\.\.$",
+    r"axolotl|train|comfy|lm_eval|^uv$|^[\W_]{0,3}$|^N/A$|Not (?:Found|Available)|\.\.\.$",
     re.IGNORECASE,
 )
 """Names that may be the job's: of an engine that generates for it, too; or no name."""
@@ -55,9 +55,14 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
                       for name, number, mib in PROCESS.findall(match[3]))  # fmt: skip
     named = {match[1] or match[2] for line in lines if (match := SHORT_OF.search(line))}
     found = [each for each in found if not named or each.gpu in named]
-    others = [each for each in found if not TRAINS.search(each.name.rpartition("/")[2])
-              and each.mib >= MUCH * totals.get(each.gpu, each.mib * 100)]  # fmt: skip
+    foreign = [each for each in found if not _may_train(each.name)]
+    others = [each for each in foreign if each.mib >= MUCH * totals.get(each.gpu, each.mib * 100)]
     if others:
         most = max(others, key=lambda each: each.mib)
         text = f"Process {most.process} holds {most.mib / 1024:.1f} GiB of GPU {most.gpu}"
         yield Reported(cause="gpu-held-by-others", line=f"{text}: {most.name.strip()}")
+
+
+def _may_train(name: str) -> bool:
+    """By the program's name; what runs from a directory of the user's is its own."""
+    return name.startswith("./") or TRAINS.search(name.rpartition("/")[2]) is not None

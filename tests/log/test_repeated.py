@@ -31,6 +31,12 @@ def test_one_evaluation_in_a_bar_is_one() -> None:
     assert status_of(text) is Status.SKIP
 
 
+def test_a_dict_behind_a_bar_is_of_that_step() -> None:
+    bar = "{}%|##   | {}/100 [00:41<01:02, 2.1it/s]{{'eval_loss': 2.3026, 'epoch': {}}}\n"
+    text = "".join(bar.format(at, at, at / 10) for at in range(5, 100, 5))
+    assert status_of(text) is Status.WARN
+
+
 def test_equal_evaluations_of_six_epochs_stand_still() -> None:
     text = "".join(
         BAR.format(epoch, at, at, 2.0 - epoch / 10) for epoch in range(6) for at in (10, 50, 90)

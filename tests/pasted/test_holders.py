@@ -47,6 +47,7 @@ def test_a_program_that_trains_nothing_holds_the_memory(text: str) -> None:
         TABLE.format("C", "/usr/bin/ollama", 17210),  # nobody lacks memory
         OOM + TABLE.format("C", "/opt/venv/bin/python3", 17210),  # may be the job
         OOM + TABLE.format("C", "VLLM::EngineCore", 17210),  # may generate for it
+        OOM + TABLE.format("C", "./main", 17210),  # the job's own program
         OOM + TABLE.format("C", "/usr/bin/ollama", 1500),  # too little
         OOM + TABLE.format("G", "/usr/lib/xorg/Xorg", 8000),  # a display
         OOM + GPUSTAT.format("ada:python/991(17210M)"),

@@ -21,8 +21,9 @@ class Repeated:
 
     def fresh(self, row: str, values: dict[str, float]) -> dict[str, float]:
         """The values without those that the same bar had already: a bar that begins anew may be
-        after another evaluation with the same result."""
-        if not values or not (bar := BAR.search(row)):
+        after another evaluation with the same result. What is printed behind a bar, as a dict, is
+        of this step."""
+        if not values or not (bar := BAR.search(row)) or "{" in row[bar.end() :]:
             return values
         at = int(bar[1] or bar[2])
         left = {}
