@@ -81,7 +81,7 @@ def _of_name(
     reading: Training, name: str, scope: int, position: int, arms: Arms,
     seen: list[Span], depth: int,
 ) -> bool:  # fmt: skip
-    if NUMBERS.match(name) or DATA & {*words(name)} and not reading.assigned_to(name, scope):
+    if NUMBERS.match(name) or (DATA & {*words(name)} and not reading.assigned_to(name, scope)):
         return True
     held = reading.assigned_to(name, scope)
     if not held or any(a.augmented for a in held) or f"{name}[]" in reading.script.identifiers:
