@@ -98,7 +98,8 @@ def _written_here(reading: Training, call: Call) -> bool:
     if function is None or "contextmanager" in reading.script.identifiers:
         return False
     writes = any(
-        c.receiver and not c.receiver.startswith("self.") and c.method in ("copy_", "load_state_dict")
+        c.receiver and not c.receiver.startswith("self.")
+        and c.method in ("copy_", "load_state_dict")
         and any("self." in n for v in c.args for n in v.all_names)
         for c in reading.calls_in(function)
     ) or any(
