@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
-from doctor.checks.script.loss.directions import gaussians
+from doctor.checks.script.loss.directions import gaussians, quantiles
 from doctor.checks.script.loss.negatives import negatives
 from doctor.checks.script.loss.overlaps import of_logits, unclamped
 from doctor.checks.script.loss.signs import signs_hold
@@ -72,6 +72,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from _bounds(reading)
     yield from _signed(reading)
     yield from gaussians(reading)
+    yield from quantiles(reading)
     yield from signs_hold(reading)
     yield from negatives(reading)
     yield from policies.formulas(reading)
@@ -293,6 +294,7 @@ RULES = (
             "-logsigmoid(negative - positive); -logsigmoid(negative); log_softmax(x)[:, y].mean()",
             "cross_entropy(x, y) * mask of a loss that is reduced",
             "a focal loss or negative log-likelihood without a minus; inter / (area_a + area_b)",
+            "max(q * e, (q - 1) * e) of e = prediction - target",
             "(rb - lt).prod(-1) as the intersection of boxes, without clamp(min=0)",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "
