@@ -22,7 +22,8 @@ ARITHMETIC = VIEWS | {
 }  # fmt: skip
 MADE = {"zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "arange"}
 DATA = TRUE | {"y", "mask", "masks", "onehot", "hot", "ys", "lbl", "seg", "annotation"}
-NUMBERS = re.compile(r"(?:self\.)?(?:smooth\w*|eps\w*|classes|n_?classes|num_classes|weight)$")
+BATCH = {"batch", "sample", "data", "item", "row", "example", *TRUE}
+NUMBERS = re.compile(r"(?:self\.)?(?:smooth\w*|eps\w*|classes|n_?classes|num_classes)$")
 DEPTH = 24
 
 
@@ -69,9 +70,9 @@ def _constant(
     if value.kind == "name":
         return _of_name(reading, value.name, scope, position, arms, seen, depth)
     if value.kind == "item" and value.items:
-        return bool(DATA & {*words(render(reading, value.items[-1]).strip("'"))}) or of(
-            value.items[0]
-        )
+        key = words(render(reading, value.items[-1]).strip("'"))
+        entry = BATCH & {*words(render(reading, value.items[0]))} and DATA & {*key}
+        return bool(entry) or of(value.items[0])
     return value.kind in ("other", "list", "choice") and bool(value.items) and all(
         map(of, value.items)
     )  # fmt: skip
@@ -81,9 +82,10 @@ def _of_name(
     reading: Training, name: str, scope: int, position: int, arms: Arms,
     seen: list[Span], depth: int,
 ) -> bool:  # fmt: skip
-    if NUMBERS.match(name) or (DATA & {*words(name)} and not reading.assigned_to(name, scope)):
-        return True
     held = reading.assigned_to(name, scope)
+    given = [p.name for p in reading.function(scope).parameters if p.name != "self"]
+    if NUMBERS.match(name) or (DATA & {*words(name)} and not held and name not in given[:1]):
+        return True
     if not held or any(a.augmented for a in held) or f"{name}[]" in reading.script.identifiers:
         return False
     found = evaluate.definitions(reading, name, scope, position, arms)

@@ -14,7 +14,7 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
-INTERSECTION = re.compile(r"inter|overlap", re.IGNORECASE)
+INTERSECTION = re.compile(r"(?:^|_)(?:inter|intersect|intersection|overlap)s?(?:_|$|[A-Z])")
 
 
 def of_logits(reading: Training) -> Iterator[Match]:
@@ -52,6 +52,7 @@ SIDES = re.compile(
     r"-(?:torch\.|numpy\.)?max(?:imum)?\("
 )
 """The smaller end less the larger beginning."""
+BEGINNING = re.compile(r"\)-(?:torch\.|numpy\.)?max(?:imum)?\(")
 CLAMPS = re.compile(r"clamp|clip|relu|where|threshold|max(?:imum)?\((?:[\w.]*\()?0\b|,0(?:\.0*)?\)")
 
 
@@ -62,7 +63,8 @@ def unclamped(reading: Training) -> Iterator[Match]:
         if not INTERSECTION.search(line.target) or not re.search(r"\*|prod\(", line.text):
             continue
         text = written_out(reading, line.scope, line.text)
-        sides = SIDES.search(text) and not CLAMPS.search(text)
+        both = "prod(" in text or len(BEGINNING.findall(text)) > 1
+        sides = both and SIDES.search(text) and not CLAMPS.search(text)
         once = len(lines_of(reading, line.scope, line.target)) == 1 and not line.augmented
         if not sides or not once:
             continue

@@ -15,7 +15,7 @@ SUM = re.compile(r"\((?P<one>[\w.\[\]']+)\+(?P<two>[\w.\[\]']+)\)(?:\.detach\(\)
 RETURNS = {"return", "returns", "ret", "rets"}
 VALUES = {"value", "values", "val", "vals", "v"}
 TEMPERATURE = re.compile(
-    r"\(*(?:[\w.]*(?:alpha|temp)\w*(?:\.exp\(\))?\*\(\w*log_?p\w*\+[\w.]*(?:entropy|ent)\w*\)"
+    r"\(*(?:[\w.]*(?:alpha|temp)\w*(?:\.exp\(\))?\*\(\w*log_?p\w*\+[\w.]*target\w*\)"
     r"(?:\.detach\(\))?)\)*(?:\.mean\(\))?"
 )
 """log_alpha * (log_prob + target_entropy), in which no minus stands. The SAC paper (Haarnoja et
@@ -42,7 +42,8 @@ def of_normalized(reading: Training) -> Iterator[Match]:
 
 def temperature(reading: Training) -> Iterator[Match]:
     """alpha_loss = (log_alpha * (log_prob + target_entropy).detach()).mean()."""
-    for line in reading.cached(lines) if reading.mentions("alpha", "temp") else ():
+    named = reading.mentions("alpha", "temp") and not reading.mentions("maximize")
+    for line in reading.cached(lines) if named else ():
         minimized = "loss" in words(line.target) and TEMPERATURE.fullmatch(line.text)
         if minimized and not _turned(reading, line):
             message = "alpha falls where the entropy is too low: a minus is missing"
