@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss.losses import loss_calls
@@ -17,9 +17,14 @@ from doctor.facts.script import Assignment, Value
 LEFT_OUT = re.compile(r"-100|ignore|mask|>=0|>-1|!=PAD|pad", re.IGNORECASE)
 
 
-def has_ignored_value(reading: Training) -> bool:
-    """-100 is assigned, passed or returned."""
-    return any(v.literal == -100 for value, _, _ in reading.expressions for v in flatten([value]))
+def has_ignored_value(reading: Training, decoding: Collection[int] = ()) -> bool:
+    """-100 is assigned, passed or returned; in functions that decode, it may be compared alone."""
+    return any(
+        v.literal == -100
+        for value, _, scope in reading.expressions
+        if not (value.kind == "test" and scope in decoding)
+        for v in flatten([value])
+    )
 
 
 def leaves_places_out(reading: Training) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.ignored_places import has_ignored_value
@@ -15,8 +16,7 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
 
 MASKS = (
-    "forlanguagemodeling", "completiononly", "masked_fill", "where", "ignore_index",
-    "ignored_labels",
+    "forlanguagemodeling", "completiononly", "masked_fill", "ignore_index", "ignored_labels",
 )  # fmt: skip
 """Names of what leaves padding out of the labels."""
 
@@ -27,7 +27,7 @@ PADDING = re.compile("pad_token_id|mask")
 def padding_in_labels(reading: Training) -> Iterator[Match]:
     if reading.mentions(*MASKS) or not any(_pads(c) or _fills(c) for c in reading.calls):
         return
-    if _leaves_out(reading):
+    if _leaves_out(reading) or not all(map(partial(_puts_back, reading), reading.named("where"))):
         return
     for call in reading.calls if any(map(_pads, reading.calls)) else ():
         labels, ids = call.keywords.get("labels"), call.keywords.get("input_ids")
@@ -55,10 +55,17 @@ def _is_one_row(reading: Training, ids: Value, call: Call) -> bool:
 
 
 def _leaves_out(reading: Training) -> bool:
-    """Something is compared with padding, or is -100."""
-    compared = reading.comparisons
+    """Something is compared with padding, or is -100 where nothing is decoded."""
+    decoding = {c.scope for c in reading.named("batch_decode")}
+    compared = [c for c in reading.comparisons if c.scope not in decoding]
     padding = any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared)
-    return padding or has_ignored_value(reading)
+    return padding or has_ignored_value(reading, decoding)
+
+
+def _puts_back(reading: Training, call: Call) -> bool:
+    """np.where(labels < 0, tokenizer.pad_token_id, labels), before texts are decoded."""
+    decodes = call.scope in {c.scope for c in reading.named("batch_decode")}
+    return decodes and not any(v.literal == -100 for v in call.args)
 
 
 def _labels(reading: Training) -> Iterator[tuple[Span, Value, int, int, str]]:

@@ -274,7 +274,8 @@ def _in_batches(reading: Training, step: Call, length: list[Value]) -> str:
     divides = any(
         part.name in ("Div", "FloorDiv", "Mod") for value in length for part in flatten([value])
     )
-    if len(rest) != 1 or rest[0][1] == "1" or divides or reading.methods("ceil"):
+    rounded = any(re.search(r"ceil\(|/", expanded(reading, v, step, 3)) for v in length)
+    if len(rest) != 1 or rest[0][1] == "1" or divides or rounded:
         return ""
     loops = [reading.loops[n] for n in step.loops]
     sources = {n for loop in loops if loop.iterable is not None

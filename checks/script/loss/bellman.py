@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.log_probs import of_several_numbers
+from doctor.checks.script.loss.returns import of_normalized, temperature
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import (
     Line,
@@ -43,6 +44,8 @@ ACTOR = re.compile(
 
 
 def formulas(reading: Training) -> Iterator[Match]:
+    yield from of_normalized(reading)
+    yield from temperature(reading)
     table = reading.cached(lines)
     yield from _only_at_ends(reading, table)
     for line in table:
@@ -257,6 +260,7 @@ RULES = (
             "ratio = exp(old - new)",
             "critic(state, actor(state)).mean() as the loss of the actor",
             "exp(logp - ref) - (logp - ref) - 1 as the KL term (a warning)",
+            "returns = adv + values of normalized adv; log_alpha * (log_prob + target_entropy)",
         ),
         fix="adv[t + 1]; q(next).max(1).values; r + gamma * (1 - done) * (q - alpha * log_prob); "
         "exp(new - old); -critic(state, actor(state)).mean(); exp(ref - logp) - (ref - logp) - 1.",

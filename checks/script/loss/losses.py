@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.decided import written_decisions
 from doctor.checks.script.loss.rebuilt import loss_rebuilt
 from doctor.checks.script.outcomes import UNKNOWN, VIEWS, outcomes
 from doctor.checks.script.rule import Find, Match, Rule
@@ -140,6 +141,7 @@ def loss_of_decision(reading: Training) -> Iterator[Match]:
         results = outcomes(reading, value, call.scope, number, call.arms)
         if results == {"argmax"}:
             yield Match(call.span, "the loss of class indices has no gradient")
+    yield from written_decisions(reading)
 
 
 def reaches_backward(reading: Training, number: int) -> bool:
@@ -280,7 +282,10 @@ RULES = (
         find=loss_of_decision,
         why="argmax has no gradient. backward() raises 'element 0 of tensors does not require "
         "grad'.",
-        fires=("the loss of argmax(...), or of the indices of max(...), and backward() on it",),
+        fires=(
+            "the loss of argmax(...), or of the indices of max(...), and backward() on it",
+            "a loss written out of F.one_hot(logits.argmax(1)), in a loop or in a module",
+        ),
         fix="Pass the logits to the loss; use argmax for the accuracy only.",
         sources=("torch-losses",),
     ),

@@ -9,13 +9,18 @@ from doctor.checks.script import objects
 from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded
+from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 
 MIXED = re.compile(r"sqrt.*\*|add_noise\(|q_sample\(")
 """How samples and noise are mixed at a step."""
+SHARE = re.compile(
+    r"^\(1-[^()]*\)(?:\.\w+\([-\d,None]*\))*\.sqrt\(\)|sqrt\(\(1-|^\(1-[^()]*\)\*\*0\.5"
+    r"|sqrt_?(?:one|1)_?(?:minus|m)|(?:one|1)_?minus_?\w*sqrt"
+)
+"""The factor of the noise where a diffusion's mixture is written out."""
 
 
 def blended(reading: Training) -> Iterator[Match]:
@@ -47,24 +52,23 @@ def _of_diffusion(reading: Training) -> Iterator[Match]:
 def _is_scaled_by_std(reading: Training, call: Call, number: int) -> bool:
     """mu + std * rand_like(std)."""
     stds = {"std", "sigma", "stddev"}
+    names = {n for n in call.targets if len(reading.assigned_to(n, call.scope)) == 1}
     for value, _, scope in reading.expressions:
-        for part in flatten([value]) if scope == call.scope and number in value.calls else ():
-            if (
-                part.kind == "other"
-                and part.name == "Mult"
-                and number in part.calls
-                and (stds & {v.name for v in part.items})
-            ):
+        inside = scope == call.scope and (number in value.calls or names & {*value.all_names})
+        for part in flatten([value]) if inside else ():
+            if part.kind != "other" or part.name != "Mult":
+                continue
+            if number not in part.calls and not names & {v.name for v in part.items}:
+                continue
+            if stds & {v.name for v in part.items} or _is_share(reading, part, number, names):
                 return True
-    names = set(call.targets)
-    return any(
-        part.name == "Mult"
-        and names & {v.name for v in part.items}
-        and stds & {v.name for v in part.items}
-        for value, _, scope in reading.expressions
-        if scope == call.scope and names
-        for part in flatten([value])
-    )
+    return False
+
+
+def _is_share(reading: Training, product: Value, number: int, names: set[str]) -> bool:
+    """(1 - a).sqrt() * noise, and sqrt_one_minus_alphas_cumprod[t] * noise."""
+    drawn = any(v.call == number if v.kind == "call" else v.name in names for v in product.items)
+    return drawn and any(SHARE.search(render(reading, each)) for each in product.items)
 
 
 def _not_a_tensor(reading: Training) -> Iterator[Match]:
@@ -122,7 +126,7 @@ RULES = (
         "stated deviation: with uniform noise, or the variance in its place, another model is "
         "trained.",
         fires=(
-            "std * torch.rand_like(std)",
+            "std * torch.rand_like(std); (1 - a).sqrt() * noise of torch.rand_like",
             "std = torch.exp(logvar)",
             "add_noise(noise, samples, t), or noise of torch.rand_like",
             "the output of a UNet of diffusers in a loss, without .sample",

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import lines, render, texts_in
+from doctor.checks.script.rendering import Line, lines, lines_of, render, texts_in, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
+INTERSECTION = re.compile(r"(?:^|_)(?:inter|intersect|intersection|overlap)s?(?:_|$|[A-Z])")
 
 
 def of_logits(reading: Training) -> Iterator[Match]:
@@ -44,6 +45,44 @@ def of_logits(reading: Training) -> Iterator[Match]:
             if (found and found <= {"logits", "logit"}) or _are_logits(reading, value, call):
                 yield Match(call.span, "an overlap is computed of logits: a sigmoid is missing")
                 break
+
+
+SIDES = re.compile(
+    r"\((?:torch\.|numpy\.)?min(?:imum)?\((?:(?!clamp|clip|relu).)*\)"
+    r"-(?:torch\.|numpy\.)?max(?:imum)?\("
+)
+"""The smaller end less the larger beginning."""
+BEGINNING = re.compile(r"\)-(?:torch\.|numpy\.)?max(?:imum)?\(")
+CLAMPS = re.compile(r"clamp|clip|relu|where|threshold|max(?:imum)?\((?:[\w.]*\()?0\b|,0(?:\.0*)?\)")
+
+
+def unclamped(reading: Training) -> Iterator[Match]:
+    """inter = (rb - lt).prod(-1): boxes that are apart in both directions have two negative sides,
+    and a positive intersection."""
+    for line in reading.cached(lines) if reading.mentions("iou", "inter", "overlap") else ():
+        if not INTERSECTION.search(line.target) or not re.search(r"\*|prod\(", line.text):
+            continue
+        text = written_out(reading, line.scope, line.text)
+        both = "prod(" in text or len(BEGINNING.findall(text)) > 1
+        sides = both and SIDES.search(text) and not CLAMPS.search(text)
+        once = len(lines_of(reading, line.scope, line.target)) == 1 and not line.augmented
+        if not sides or not once:
+            continue
+        if not _limited(reading, line):
+            yield Match(line.span, "boxes that are apart intersect: two negative sides make a "
+                        "positive area", fix="(rb - lt).clamp(min=0).prod(-1)")  # fmt: skip
+
+
+def _limited(reading: Training, line: Line) -> bool:
+    """The same function compares something, or clamps the sides or their product elsewhere."""
+    if any(c.scope == line.scope for c in reading.comparisons):
+        return True
+    names = "|".join({*re.findall(r"[a-z]\w*", line.text), line.target})
+    later = re.compile(
+        rf"(?:clamp|relu|clip)\w*\((?:{names})\b|\b(?:{names})(?:\[[^]]*\])?\.(?:clamp|relu|clip)"
+    )
+    in_place = any(c.method in ("clamp_", "clip_", "relu_") for c in reading.calls_in(line.scope))
+    return in_place or any(later.search(text) for text in texts_in(reading, line.scope))
 
 
 def _same_values(reading: Training, scope: int, name: str) -> str:

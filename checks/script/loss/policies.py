@@ -11,7 +11,7 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import containing, lines_of, render, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call
+from doctor.facts.script import Assignment, Call, Value
 
 ENDS = re.compile(
     r"done|terminal|terminated|not_?done|non_?terminal|(?:^|[^a-z])(?:nd|nt|d)(?:$|[^a-z])"
@@ -19,6 +19,8 @@ ENDS = re.compile(
     re.IGNORECASE,
 )
 LAMBDAS = re.compile(r"lam(?:bda)?\b|lmbda|gae_lambda|tau", re.IGNORECASE)
+STOPS = re.compile(r"^\(?1(?:\.0*)?-|~|logical_not|\bnot\b|==0|mask")
+"""What turns a flag for the end into a factor of 0."""
 NORMAL = ("Normal", "MultivariateNormal", "Independent")
 CORRECTED = re.compile(
     r"1-\(*[\w.()]*?(?:\.pow\(2\)|\*\*2|\.square\(\))|1-\(?(\w+)\*\1\b|square\(|log1p|softplus|TanhTransform|log_?abs_?det|"
@@ -36,6 +38,8 @@ def advantages(reading: Training) -> Iterator[Match]:
         recursive = re.search(rf"\*{name}(?:\)|$|\b)|\({name}\*", text)
         if not recursive or not each.loops or not LAMBDAS.search(text) or ENDS.search(text):
             continue
+        if _stops(reading, each, base):
+            continue
         names = {n for n in each.value.names if n.isidentifier()}
         own = [
             a
@@ -51,6 +55,42 @@ def advantages(reading: Training) -> Iterator[Match]:
         if left or (knows and not _reset(reading, each)):
             reason = f"{left} is read nowhere" if left else "only the delta stops"
             yield Match(each.span, f"{each.target} goes on behind the end of an episode: {reason}")
+
+
+def _stops(reading: Training, each: Assignment, base: str) -> bool:
+    """A factor of what is carried may end it, whatever its name: 1 - x, ~x, one of the step."""
+    bound = {name for loop in each.loops for name in reading.loops[loop].targets}
+    bound |= {a.target for a in reading.assignments
+              if a.scope == each.scope and set(a.loops) & set(each.loops)}  # fmt: skip
+    for factor in _carrying(reading, each.value, base):
+        text = render(reading, factor)
+        of_step = bool(bound & {*factor.all_names})
+        if of_step or (STOPS.search(text) and not LAMBDAS.search(text)):
+            return True
+    return False
+
+
+def _carrying(reading: Training, value: Value, base: str) -> Iterator[Value]:
+    """Whatever is multiplied with a name in an expression, and the conditions that it stands in."""
+    held = [v for v in _parts(reading, value) if base in _roots(reading, v)]
+    if len(held) != 1:
+        return
+    if value.name == "Mult" or value.kind == "choice" or _chooses(reading, value):
+        yield from (v for v in _parts(reading, value) if v is not held[0])
+    yield from _carrying(reading, held[0], base)
+
+
+def _parts(reading: Training, value: Value) -> tuple[Value, ...]:
+    return reading.calls[value.call].args if value.kind == "call" else value.items
+
+
+def _chooses(reading: Training, value: Value) -> bool:
+    return value.kind == "call" and reading.calls[value.call].method in ("where", "masked_fill")
+
+
+def _roots(reading: Training, value: Value) -> set[str]:
+    """The names of an expression, without their parts."""
+    return {*re.findall(r"[A-Za-z_]\w*", render(reading, value))}
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import (
     containing,
     expanded,
+    lines_of,
     render,
     statements,
     with_definitions,
@@ -24,6 +25,10 @@ from doctor.facts.script import Call, Span, Value
 GOOD = r"\w*(?:chosen|preferred|winner|win|better|pos|good)\w*|\w*_w|pc|rc|yw"
 BAD = r"\w*(?:reject|rejected|loser|lose|worse|neg|bad)\w*|\w*_l|pr|rr|yl"
 DIFFERENCE = re.compile(r"\((?P<first>[\w.]+)-(?P<second>[\w.]+)\)")
+RATIO = re.compile(
+    r"\((?!\w*ref)\w[\w.\[\]]*-\w*ref\w*(?:[\w.\[\]]*)\)$|(?!\w*ref)[\w.]+\([^-+]*\)$"
+)
+"""policy[0] - reference[0], or what a network returns."""
 WEIGHTS = {"ret", "rets", "returns", "return", "advantage", "advantages", "adv", "advs", "reward",
            "rewards", "g", "discounted", "rtg", "rtgs"}  # fmt: skip
 LOG_PROBS = ("log_prob", "logp", "log_probs")
@@ -46,10 +51,26 @@ def preferred(reading: Training) -> Iterator[Match]:
         swapped = crossed and _is(BAD, crossed[1]) and _is(GOOD, crossed[3]) and (
             _is(BAD, crossed[2]) and _is(GOOD, crossed[4])
         )  # fmt: skip
+        if _added(reading, call, text):
+            yield Match(call.span, "chosen and rejected are added: both are to grow, where their "
+                        "difference is")  # fmt: skip
         if (swapped or (wrong and not right)) and not is_distance(reading, call.scope, text):
             yield Match(
                 call.span, "the rejected answer is preferred: chosen minus rejected is to grow"
             )
+
+
+def _added(reading: Training, call: Call, text: str) -> bool:
+    """(chosen + rejected), of which neither is negated: outputs, or log-ratios to a reference."""
+    for pair in re.finditer(r"\((?P<one>\w+)\+(?P<two>\w+)\)", text):
+        one, two = pair["one"], pair["two"]
+        if not (_is(GOOD, one) and _is(BAD, two)) and not (_is(BAD, one) and _is(GOOD, two)):
+            continue
+        held = [lines_of(reading, call.scope, name) for name in (one, two)]
+        made = [each[0].text for each in held if len(each) == 1]
+        if len(made) == 2 and all(map(RATIO.match, made)):
+            return True
+    return False
 
 
 def _named_the_other(reading: Training) -> Iterator[Match]:
@@ -321,7 +342,7 @@ RULES = (
         why="-logsigmoid falls as its argument grows. With rejected - chosen the policy or the "
         "reward model learns the opposite of the preferences.",
         fires=(
-            "-logsigmoid(rejected - chosen), also of log-ratios",
+            "-logsigmoid(rejected - chosen), also of log-ratios; -logsigmoid(chosen + rejected)",
             "answers that begin with the prompt, beside a column prompt, for DPO and the like",
         ),
         fix="Name the better answer chosen; the loss is "

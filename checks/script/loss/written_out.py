@@ -9,9 +9,9 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
-from doctor.checks.script.loss.directions import gaussians
+from doctor.checks.script.loss.directions import gaussians, quantiles
 from doctor.checks.script.loss.negatives import negatives
-from doctor.checks.script.loss.overlaps import of_logits
+from doctor.checks.script.loss.overlaps import of_logits, unclamped
 from doctor.checks.script.loss.signs import signs_hold
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import (
@@ -66,11 +66,13 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
         if signs == {"one", "two"}:
             yield Match(span, "the hinge is relu(1 - real) and relu(1 + fake): signs are exchanged")
     yield from of_logits(reading)
+    yield from unclamped(reading)
     yield from _mixed_apart(reading)
     yield from _variances(reading)
     yield from _bounds(reading)
     yield from _signed(reading)
     yield from gaussians(reading)
+    yield from quantiles(reading)
     yield from signs_hold(reading)
     yield from negatives(reading)
     yield from policies.formulas(reading)
@@ -292,6 +294,8 @@ RULES = (
             "-logsigmoid(negative - positive); -logsigmoid(negative); log_softmax(x)[:, y].mean()",
             "cross_entropy(x, y) * mask of a loss that is reduced",
             "a focal loss or negative log-likelihood without a minus; inter / (area_a + area_b)",
+            "max(q * e, (q - 1) * e) of e = prediction - target",
+            "(rb - lt).prod(-1) as the intersection of boxes, without clamp(min=0)",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "
         "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]); log_var.exp(); targets of 1 and -1; "

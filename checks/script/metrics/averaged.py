@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import lines, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call
 
 AVERAGES = re.compile(r"(?:^|_|\.)(?:ema|avg|averaged?|swa|shadow)(?:_|$)")
 APPLIES = ("copy_to", "apply_shadow", "apply_ema", "swap_in", "apply_to", "copy_params_to")
+WRITING = ("apply", "copy_to", "assign", "to_model")
+EACH = re.compile(r"ema|average|avg|shadow|%|val", re.IGNORECASE)
+"""In the test of what happens in more than one epoch; another may end the training."""
 UNDONE = (
     "restore", "backup", "swap", "average_parameters", "undo", "original_", "reset_w",
     "load_state_dict",
@@ -55,21 +60,57 @@ def _never_updated(reading: Training) -> Iterator[Match]:
 
 def _left_in(reading: Training) -> Iterator[Match]:
     """ema.copy_to(model.parameters()) after each epoch, and nothing puts the weights back."""
-    if reading.mentions(*UNDONE):
-        return
-    for call in reading.named(*APPLIES):
-        trains = call.loops and any(
-            m in reading.backward_numbers for m in reading.by_loop.get(call.loops[0], ())
-        )
+    named = {c.span for c in reading.named(*APPLIES)} if not reading.mentions(*UNDONE) else set()
+    for call in reading.calls:
+        begun = bool(call.loops) and call.method.startswith(WRITING)
+        written = begun and _written_here(reading, call)
+        if not (written or call.span in named):
+            continue
         held = [reading.test_of(b) for b, _ in call.arms]
         last = any(test is not None and "-1" in test.text.replace(" ", "") for test in held)
+        last |= written and any(t is None or not EACH.search(t.text) for t in held)
         owners = [
             (reading.calls[m].receiver or v.name) for v in call.args for m in (v.calls or (-1,))
         ]
         other = any(o and reading.key(o, call.scope) not in reading.trained_names for o in owners)
-        if trains and not last and not other and AVERAGES.search(call.receiver.casefold()):
+        average = AVERAGES.search(call.receiver.casefold())
+        if average and not last and not other and _trains_on(reading, call):
             message = "the average replaces the weights, and the training goes on from it"
             yield Match(call.span, message)
+
+
+def _trains_on(reading: Training, call: Call) -> bool:
+    """Its loop has backward(), also in a function of this file that the loop calls."""
+    inside = reading.by_loop.get(call.loops[0], ()) if call.loops else ()
+    entered = {reading.target_function(reading.calls[n]) for n in inside} - {None}
+    return any(n in reading.backward_numbers for n in inside) or any(
+        reading.calls[n].scope in entered for n in reading.backwards
+    )
+
+
+def _written_here(reading: Training, call: Call) -> bool:
+    """A method of a class of this file that writes what it keeps into the weights it is given,
+    while no method that puts them back is called, and nothing is kept outside of the class."""
+    made = evaluate.receivers(reading, call)
+    owners = {reading.calls[v.call].name for v in made if v.kind == "call"}
+    owner = owners.pop() if len(owners) == 1 else ""
+    function = objects.method_of(reading, owner, call.method) if owner else None
+    if function is None or "contextmanager" in reading.script.identifiers:
+        return False
+    writes = any(
+        c.receiver and not c.receiver.startswith("self.")
+        and c.method in ("copy_", "load_state_dict")
+        and any("self." in n for v in c.args for n in v.all_names)
+        for c in reading.calls_in(function)
+    ) or any(
+        a.target.endswith(".data") and any("self." in n for n in a.value.all_names)
+        for a in reading.assignments if a.scope == function
+    )  # fmt: skip
+    outside = [c.name for c in reading.calls if reading.function(c.scope).owner != owner]
+    outside += [a.target for a in reading.assignments
+                if reading.function(a.scope).owner != owner]  # fmt: skip
+    outside += [c.name for c in reading.calls if c.receiver == "self"]
+    return writes and not any(w in n for n in outside for w in UNDONE)
 
 
 UPDATES = re.compile(r"update|step|call|forward|ema|average")

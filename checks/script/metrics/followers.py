@@ -327,7 +327,8 @@ RULES = (
             "slow.lerp_(fast, decay), where 1 - decay of the new weights is meant",
             "slow = decay * slow + (1 - decay) * fast in a loop over both networks' parameters",
             "AveragedModel without update_parameters(); ema = deepcopy(model) in each step",
-            "ema.copy_to(model.parameters()) in the loop over epochs, and no restore()",
+            "ema.copy_to(model.parameters()) in the loop over epochs, and no restore(); the same "
+            "of an average of a class of this file",
             "self.decay = min(self.decay, ramp) in the update of an average",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
         ),

@@ -13,6 +13,8 @@ from doctor.facts.script import Call, Value
 
 ALL = re.compile(r"(?P<owner>[\w.]+)\.parameters\(\)|list\((?P<list>[\w.]+)\.parameters\(\)\)")
 CHOSEN = re.compile(r"ListComp<(?P<over>[\w.]+)\.named_parameters\(\),(?P<test>.*),p(?:aram)?>")
+WITHOUT = re.compile(r"\bnot any\((\w+) in \w+ for \1 in (?P<list>[\w.]+)\)")
+WHOLE = re.compile(r"(?:^\(?|\band )(?P<name>\w+) in (?P<list>[\w.]+)\)?$")
 EXEMPT = re.compile(r"no_?decay|skip|exclude|without|bias|norm")
 
 
@@ -26,6 +28,7 @@ def grouped(reading: Training) -> Iterator[Match]:
         yield from _twice(reading, groups, call)
         yield from _exchanged(reading, groups, call)
         yield from _overlap(reading, groups, call)
+        yield from _in_none(reading, groups, call)
 
 
 def _groups(reading: Training, value: Value, call: Call) -> list[dict[str, Value]]:
@@ -135,6 +138,23 @@ def _overlap(reading: Training, groups: list[dict[str, Value]], call: Call) -> I
             return
 
 
+def _in_none(reading: Training, groups: list[dict[str, Value]], call: Call) -> Iterator[Match]:
+    """Names that hold a word of a list are left out of one group, and the other asks for names
+    that are in the list, as wholes."""
+    tests = [_test(reading, group, call) for group in groups]
+    for test, other in (tests, tests[::-1]) if len(tests) == 2 else ():
+        rest, whole = WITHOUT.search(test), WHOLE.search(other)
+        if rest is None or whole is None or rest["list"] != whole["list"]:
+            continue
+        named = evaluate.options(reading, Value("name", name=rest["list"]), call)
+        words = [v.literal for held in named for v in held.items]
+        if len(named) == 1 and words and all(isinstance(word, str) for word in words):
+            message = f"parameters whose names hold {words[0]} are in no group, and never train"
+            fix = f"any(word in {whole['name']} for word in {whole['list']})"
+            yield Match(call.span, message, fix=fix)
+            return
+
+
 RULES = (
     Rule(
         code="SCR412",
@@ -147,6 +167,7 @@ RULES = (
         fires=(
             "groups of model.parameters() and model.head.parameters()",
             "conditions on names that overlap",
+            "not any(word in name for word in no_decay), and name in no_decay for the others",
             "weight decay for the names in no_decay, and 0 for the others (a warning)",
         ),
         fix="Choose by one test: if any(word in name for word in no_decay) goes to the group with "
