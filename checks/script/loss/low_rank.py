@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import lines, render, texts_in
+from doctor.checks.script.rendering import lines, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call
 
 ZEROS = re.compile(r"torch\.nn\.Parameter\(torch\.zeros(?:_like)?\(")
 NESTED = (
@@ -32,7 +33,7 @@ def both_zero(reading: Training) -> Iterator[Match]:
     for call in reading.named("zeros_"):
         name = call.first.name if call.first is not None else call.receiver
         found = re.fullmatch(r"self\.(\w+)(?:\.weight)?(?:\.data)?", name)
-        if found and not call.arms:
+        if found and not call.arms and not _has_bias(reading, name):
             owner = reading.function(call.scope).owner
             zeroed.setdefault(owner, {})[found[1]] = Match(call.span, "")
     for owner, names in zeroed.items():
@@ -40,14 +41,22 @@ def both_zero(reading: Training) -> Iterator[Match]:
             yield from _multiplied(reading, owner, names)
 
 
+def _has_bias(reading: Training, name: str) -> bool:
+    """The factor is a layer, and is not made with bias=False: its bias is a way for gradients."""
+    layer = name.partition(".weight")[0]
+    made = [c for c in reading.calls if layer in c.targets and c.method.startswith(("Linear", "Conv"))]
+    off = (c.keywords.get("bias") for c in made)
+    return any(value is None or value.literal is not False for value in off)
+
+
 def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Iterator[Match]:
     """Where both factors of a product of the class are among these."""
-    redrawn = {
-        render(reading, call.args[0]).removeprefix("self.").partition(".")[0]
-        for call in reading.calls
-        if call.method.endswith("_") and call.method != "zeros_" and call.args
-        and call.name.startswith("torch.nn.init.")
-    }  # fmt: skip
+    changed = [call.receiver for call in reading.calls if _changes(call)]
+    changed += [v.name for call in reading.calls if _changes(call) for v in call.args]
+    changed += [a.target for a in reading.stores if a.target.count(".") > 1 or "[" in a.target]
+    redrawn = {re.split(r"[.\[]", name.removeprefix("self."))[0] for name in changed}
+    if "load_state_dict" in reading.by_method:
+        return
     for scope, function in enumerate(reading.script.functions):
         if function.owner != owner:
             continue
@@ -64,10 +73,15 @@ def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Itera
                     return
 
 
+def _changes(call: Call) -> bool:
+    """normal_(A), A.data.copy_(x): any function that ends in _, but zeros_."""
+    return call.method.endswith("_") and call.method not in ("zeros_", "requires_grad_")
+
+
 def scale_inverted(reading: Training) -> Iterator[Match]:
     """self.scaling = r / alpha."""
-    for line in reading.cached(lines) if reading.mentions("alpha") else ():
-        if re.search(r"scal", line.target) and INVERSE.fullmatch(line.text):
+    for line in reading.cached(lines) if reading.mentions("lora") else ():
+        if line.target in ("self.scale", "self.scaling") and INVERSE.fullmatch(line.text):
             yield Match(
                 line.span,
                 "the scale of a low-rank update is alpha / r, not its inverse",
