@@ -197,6 +197,9 @@ def _blank(reading: Training, call: Call) -> Iterator[Match]:
         letters = str(value.literal) if isinstance(value.literal, str) else ""
         listed = value.items[0].literal if value.items else None
         first = letters[:1] if letters else listed if isinstance(listed, str) else "_"
+        moved = re.compile(rf"{re.escape(each.target)}(?:\[[^\[\]]*\]|\.get\([^()]*\))\+1")
+        if any(moved.search(text) for text, _, _ in reading.cached(formulas)):
+            return
         if first.casefold() not in BLANKS and first.isalnum():
             yield Match(call.span, f"{first!r} has number 0 in {each.target}, and so has the blank")
             return

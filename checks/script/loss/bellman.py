@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from doctor.checks.script.loss.log_probs import of_several_numbers
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import formulas as formulas_of_file
 from doctor.checks.script.rendering import (
     Line,
     expanded,
@@ -16,6 +15,7 @@ from doctor.checks.script.rendering import (
     statements,
     written_out,
 )
+from doctor.checks.script.rendering import formulas as formulas_of_file
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value

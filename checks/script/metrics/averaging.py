@@ -180,6 +180,13 @@ def copied_each_step(reading: Training) -> Iterator[Match]:
         ]
         runs = any(c.name == call.receiver and c.loops == call.loops for c in reading.calls)
         trained = reading.key(source, call.scope) in reading.trained_names
+        over = reading.iterable_of(call)
+        batches = any(is_loader(name) for name in (over.all_names if over else ()) if name)
+        drawn = any(
+            c.loops == call.loops and c.scope == call.scope for c in reading.named("sample")
+        )
+        if not (batches or drawn):
+            continue  # each step is of all data: the iteration of fitted values
         if steps and runs and trained:
             message = f"{call.receiver} is copied of {source} in every step: both are one network"
             yield Match(call.span, message, fix="Copy it every N steps, or average slowly.")

@@ -37,7 +37,9 @@ PRODUCT = re.compile(
     r"q\w*@\w*k|(?:matmul|bmm)\(\w*q\w*,\w*k|einsum\(.*,\w*q\w*,\w*k", re.IGNORECASE
 )
 SHARES = re.compile(r"softmax\((?:.*,)?(?:dim=)?-1\b")
-VALUES = re.compile(r"@[\w.]*v\w*|(?:matmul|bmm)\(.*,[\w.]*v\w*\)|einsum\(.*,[\w.]*v", re.IGNORECASE)
+VALUES = re.compile(
+    r"@[\w.]*v\w*|(?:matmul|bmm)\(.*,[\w.]*v\w*\)|einsum\(.*,[\w.]*v", re.IGNORECASE
+)
 OTHER = re.compile(r"cat\(|concat\(|nan_to_num|flip\(|roll\(|isnan|pad\(")
 """What changes the scores, or cares for rows that are hidden as a whole."""
 TURNED = ("anticausal", "anti_causal", "reverse_mask", "backward_mask", "right_to_left")
