@@ -17,11 +17,7 @@ OVERLAPS = ("box_iou", "generalized_box_iou", "complete_box_iou", "distance_box_
 
 def of_anchors(reading: Training) -> Iterator[Match]:
     """(gt - anchors[:, :2]) / anchors[:, 2:], and box_iou(anchors, boxes) of the same anchors."""
-    calls: dict[tuple[int, str], list[Call]] = {}
-    for call in reading.named(*OVERLAPS):
-        for each in call.args[:2] if call.name.startswith("torchvision.ops") else ():
-            if each.kind == "name":
-                calls.setdefault((call.scope, each.name), []).append(call)
+    calls = _overlaps(reading)
     for scope, function in enumerate(reading.script.functions) if calls else ():
         stated = {m["a"] for text, _ in formulas_in(reading, scope) if (m := ENCODED.search(text))}
         given = {p.name for p in function.parameters if not lines_of(reading, scope, p.name)}
@@ -36,3 +32,13 @@ def of_anchors(reading: Training) -> Iterator[Match]:
                         message = f"{root} are centres and sizes: {call.method} takes two corners"
                         fix = f'box_convert({root}, "cxcywh", "xyxy")'
                         yield Match(call.span, message, fix=fix)
+
+
+def _overlaps(reading: Training) -> dict[tuple[int, str], list[Call]]:
+    """Calls of torchvision that take two corners: by scope and name of what they are given."""
+    calls: dict[tuple[int, str], list[Call]] = {}
+    for call in reading.named(*OVERLAPS):
+        for each in call.args[:2] if call.name.startswith("torchvision.ops") else ():
+            if each.kind == "name":
+                calls.setdefault((call.scope, each.name), []).append(call)
+    return calls

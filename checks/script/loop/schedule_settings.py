@@ -139,9 +139,9 @@ CONVERTED = re.compile(
 
 
 def _ignores_argument(text: str) -> bool:
-    """lambda _: ..., which asks something else how far the run is."""
-    found = re.match(r"lambda(\w+):(.*)", text)
-    return found is not None and not re.search(rf"\b{found[1]}\b", found[2])
+    """lambda _: ..., or of an element, which says how far the run is."""
+    written = {name for name in re.findall(r"\w+", text)}
+    return text.startswith("<") and ("[" in text or not written & COUNTERS)
 
 
 def _names(reading: Training, value: Value, made: Call) -> tuple[set[str], list[str]]:

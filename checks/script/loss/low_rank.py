@@ -44,10 +44,9 @@ def both_zero(reading: Training) -> Iterator[Match]:
 def _has_bias(reading: Training, name: str) -> bool:
     """The factor is a layer, and is not made with bias=False: its bias is a way for gradients."""
     layer = name.partition(".weight")[0]
-    made = [
-        c for c in reading.calls if layer in c.targets and c.method.startswith(("Linear", "Conv"))
-    ]
-    off = (c.keywords.get("bias") for c in made)
+    made = [c for c in reading.calls if layer in c.targets]
+    layers = [c for c in made if c.method.startswith(("Linear", "Conv"))]
+    off = (c.keywords.get("bias") for c in layers)
     return any(value is None or value.literal is not False for value in off)
 
 

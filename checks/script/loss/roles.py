@@ -23,9 +23,8 @@ REAL = re.compile(r"real|true|^x$|data", re.IGNORECASE)
 
 def exchanged(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
-        if _adds_entropy(reading, text, scope) and re.search(
-            r"^\(-|^\(\w*(?:loss|pg|policy)", text
-        ):
+        minimized = re.search(r"^\(-|^\(\w*(?:loss|pg|policy)", text)
+        if minimized and _adds_entropy(reading, text, scope):
             yield Match(span, "the entropy is minimized: its term has a minus in a loss")
         found = re.fullmatch(r"\(([\w.]+)\(([\w.]+)\)\.mean\(\)-\1\(([\w.]+)(?:\.detach\(\))?\)"
                              r"\.mean\(\)\)", text)  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.reading import flatten
@@ -38,7 +38,7 @@ def any_length(reading: Training) -> Iterator[Match]:
             factors = [
                 v for part in flatten([quotient]) if part.name == "MatMult" for v in part.items
             ]
-            if len({_root(reading, each) for each in factors}) != 1:
+            if len({_root(reading, each, call) for each in factors}) != 1:
                 continue
             if factors and all(_is_raw(reading, each, call) for each in factors):
                 message = f"embeddings of any length are compared at temperature {temperature:g}"
@@ -48,9 +48,13 @@ def any_length(reading: Training) -> Iterator[Match]:
                 return
 
 
-def _root(reading: Training, value: Value) -> str:
-    """z of z.T, z.t() and z.transpose(0, 1): both sides are to be the same embeddings."""
-    return re.sub(r"\.(?:T|mT|t\(\)|transpose\([^()]*\))$", "", render(reading, value))
+def _root(reading: Training, value: Value, call: Call) -> str:
+    """z of z.T, z.t() and z.transpose(0, 1), or the class of this file whose output it is."""
+    name = re.sub(r"\.(?:T|mT|t\(\)|transpose\([^()]*\))$", "", render(reading, value))
+    held = evaluate.definitions_at(reading, name, call)
+    run = reading.call_of(held[0].value) if len(held) == 1 else None
+    made = objects.known_callees(reading, run) if run is not None else []
+    return made[0].name if len(made) == 1 and made[0].name in reading.modules else name
 
 
 def _quotients(

@@ -64,19 +64,24 @@ def written_masks(reading: Training) -> Iterator[Match]:
     if any(line.text in ("'backward'", "'reverse'") for line in reading.cached(lines)):
         return
     attends = reading.cached(_attends)
-    fills: dict[int, list[tuple[Call, Triangle | None]]] = {}
-    for call in reading.named("masked_fill", "masked_fill_") if attends else ():
-        if len(call.args) == 2 and call.scope in attends:
-            mask, known = _mask(reading, call)
-            if known is not None or "tri" in mask:
-                fills.setdefault(call.scope, []).append((call, known))
-    for call, known in (found[0] for found in fills.values() if len(found) == 1):
+    for call, known in _fills(reading, attends):
         value = render(reading, call.args[1])
         if known is not None and LOWEST.search(value):
             message = _wrong(known, infinite=INFINITE.search(value) is not None)
             if message:
                 yield Match(call.span, message)
     yield from _added(reading, attends)
+
+
+def _fills(reading: Training, attends: set[int]) -> list[tuple[Call, Triangle | None]]:
+    """The only triangle that a function of attention fills."""
+    fills: dict[int, list[tuple[Call, Triangle | None]]] = {}
+    for call in reading.named("masked_fill", "masked_fill_") if attends else ():
+        if len(call.args) == 2 and call.scope in attends:
+            mask, known = _mask(reading, call)
+            if known is not None or "tri" in mask:
+                fills.setdefault(call.scope, []).append((call, known))
+    return [found[0] for found in fills.values() if len(found) == 1]
 
 
 def _attends(reading: Training) -> set[int]:
