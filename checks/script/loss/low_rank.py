@@ -43,24 +43,17 @@ def both_zero(reading: Training) -> Iterator[Match]:
 
 def _has_bias(reading: Training, name: str) -> bool:
     """The factor is a layer, and is not made with bias=False: its bias is a way for gradients."""
-    layer = name.partition(".weight")[0]
-    made = [c for c in reading.calls if layer in c.targets]
-    layers = [c for c in made if c.method.startswith(("Linear", "Conv"))]
+    layers = reading.cached(_layers).get(name.partition(".weight")[0], ())
     off = (c.keywords.get("bias") for c in layers)
     return any(value is None or value.literal is not False for value in off)
 
 
 def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Iterator[Match]:
     """Where both factors of a product of the class are among these."""
-    changed = [call.receiver for call in reading.calls if _changes(call)]
-    changed += [v.name for call in reading.calls if _changes(call) for v in call.args]
-    changed += [a.target for a in reading.stores if a.target.count(".") > 1 or "[" in a.target]
-    redrawn = {re.split(r"[.\[]", name.removeprefix("self."))[0] for name in changed}
-    if "load_state_dict" in reading.by_method:
+    redrawn = reading.cached(_redrawn)
+    if any(call.receiver == "self" for call in reading.named("load_state_dict")):
         return
-    for scope, function in enumerate(reading.script.functions):
-        if function.owner != owner:
-            continue
+    for scope in reading.cached(_methods).get(owner, ()):
         for text in texts_in(reading, scope):
             for pattern in NESTED:
                 found = pattern.search(text)
@@ -72,6 +65,30 @@ def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Itera
                         last.span, message, fix="Draw one of them: nn.init.kaiming_uniform_."
                     )
                     return
+
+
+def _methods(reading: Training) -> dict[str, list[int]]:
+    table: dict[str, list[int]] = {}
+    for scope, function in enumerate(reading.script.functions):
+        table.setdefault(function.owner, []).append(scope)
+    return table
+
+
+def _redrawn(reading: Training) -> set[str]:
+    """Attributes that the file changes in place, in whatever way."""
+    changed = [call.receiver for call in reading.calls if _changes(call)]
+    changed += [v.name for call in reading.calls if _changes(call) for v in call.args]
+    changed += [a.target for a in reading.stores if a.target.count(".") > 1 or "[" in a.target]
+    return {re.split(r"[.\[]", name.removeprefix("self."))[0] for name in changed}
+
+
+def _layers(reading: Training) -> dict[str, list[Call]]:
+    """Names of linear layers and convolutions."""
+    table: dict[str, list[Call]] = {}
+    for call in reading.calls:
+        for name in call.targets if call.method.startswith(("Linear", "Conv")) else ():
+            table.setdefault(name, []).append(call)
+    return table
 
 
 def _changes(call: Call) -> bool:
