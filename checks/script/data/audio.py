@@ -176,6 +176,15 @@ def _recounted(reading: Training) -> bool:
     )
 
 
+MOVED = re.compile(r"(?P<table>[\w.]+)(?:\[[^\[\]]*\]|\.get\([^()]*\))\+1")
+
+
+def _moved(reading: Training) -> set[str]:
+    """Tables whose numbers are moved by one: table[c] + 1."""
+    texts = [text for text, _, _ in reading.cached(formulas)]
+    return {found["table"] for text in texts for found in MOVED.finditer(text)}
+
+
 def _blank(reading: Training, call: Call) -> Iterator[Match]:
     """The blank is number 0, and so is the first letter."""
     made = objects.known_callees(reading, call) or [call]
@@ -197,6 +206,8 @@ def _blank(reading: Training, call: Call) -> Iterator[Match]:
         letters = str(value.literal) if isinstance(value.literal, str) else ""
         listed = value.items[0].literal if value.items else None
         first = letters[:1] if letters else listed if isinstance(listed, str) else "_"
+        if each.target in reading.cached(_moved):
+            return
         if first.casefold() not in BLANKS and first.isalnum():
             yield Match(call.span, f"{first!r} has number 0 in {each.target}, and so has the blank")
             return

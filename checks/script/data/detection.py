@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from doctor.checks.script.data import mirrored
 from doctor.checks.script.data.box_forms import of_anchors
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render, statements, texts_in
+from doctor.checks.script.rendering import lines_of, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Function, Span, Value
+from doctor.facts.script import Call, Function, Span, Value
 
 MODELS = re.compile(r"torchvision\.models\.detection\.\w+")
 SOFTMAX = re.compile(r"rcnn|ssd", re.IGNORECASE)
@@ -157,7 +157,8 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
                  for n in v.all_names if re.search(r"box|keypoint", n)]  # fmt: skip
         dicts = [key for v in reading.values_in(scope) for part in (v, *v.items)
                  for key in part.keys]  # fmt: skip
-        if not flips or not (pair or (boxed and "boxes" in dicts)):
+        listed = boxed and "boxes" in dicts
+        if not flips or not (listed or (pair and _is_all(reading, scope, flips[0]))):
             continue
         changed = [a for a in reading.assignments if a.scope == scope
                    and re.search(r"box|keypoint|target", a.target) and a.arms]  # fmt: skip
@@ -180,6 +181,21 @@ def _returns_both(function: Function) -> bool:
         and len(together) == len(function.returns) > 0
         and all(boxed & {each.name for each in v.items} for v in together)
     )
+
+
+def _is_all(reading: Training, scope: int, flip: Call) -> bool:
+    """image = hflip(image), and the boxes stand in what is returned, and nowhere else."""
+    function = reading.function(scope)
+    image = flip.first.name if flip.first is not None and flip.first.name else flip.receiver
+    changed = any(reading.inside(line.value) for line in lines_of(reading, scope, image))
+    boxed = re.compile(r"\b(?:gt_)?b?boxe?s?\b")
+    used = [text for text in texts_in(reading, scope) if boxed.search(text)]
+    touched = [c.name for c in reading.calls_in(scope)] + [
+        a.target for a in reading.stores if a.scope == scope
+    ]
+    alone = len(used) <= len(function.returns) and not any(map(boxed.search, touched))
+    returned = all(image in {each.name for each in v.items} for v in function.returns)
+    return changed and alone and returned
 
 
 def _each_changed(reading: Training, scope: int) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, render, texts_in
+from doctor.checks.script.rendering import render, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
@@ -74,8 +74,11 @@ def counted_by_hand(reading: Training) -> Iterator[Match]:
     filled = {
         each.target.partition("[")[0]
         for each in (reading.stores if "numel" in reading.by_method else ())
-        if any(v.literal == -100 for v in flatten([each.value]))
-        or "-100" in render(reading, each.value)
+        if _fills_batches(reading, each.scope)
+        and (
+            any(v.literal == -100 for v in flatten([each.value]))
+            or "-100" in render(reading, each.value)
+        )
     }
     for scope in {c.scope for c in reading.comparisons} if filled else ():
         texts = texts_in(reading, scope)
@@ -91,6 +94,12 @@ def counted_by_hand(reading: Training) -> Iterator[Match]:
         for labels, span in counts:
             if labels in sides and labels in filled and any("argmax(" in t for t in texts):
                 yield Match(span, "places with label -100 count as wrong: they are not left out")
+
+
+def _fills_batches(reading: Training, scope: int) -> bool:
+    """A dataset or a collator makes these labels, not another function's of the same name."""
+    name = reading.function(scope).name
+    return name == "__getitem__" or "collate" in name.casefold()
 
 
 LOSSES = ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
@@ -141,37 +150,6 @@ def _takes_labels(reading: Training) -> bool:
         if kind in ("cross_entropy", "nll") and len((call := reading.calls[n]).args) > 1
     ]
     return bool(taken) and all("label" in text.casefold() for text in taken)
-
-
-VOID = re.compile(r"void|ignore", re.IGNORECASE)
-
-
-def written_void(reading: Training) -> Iterator[Match]:
-    """mask[...] = 255, or VOID, and a cross-entropy that leaves nothing out."""
-    if reading.mentions("ignore_index", "ignore_label"):
-        return
-    written = [
-        a
-        for a in reading.script.parts
-        if (a.value.literal == 255 or VOID.search(a.value.name) is not None)
-        and re.search(r"mask|label|target|seg|gt", a.target)
-        and "[" in a.target
-    ]
-    for number, kind in loss_calls(reading) if written else ():
-        call = reading.calls[number]
-        target = call.given("target", 1)
-        numbers = evaluate.literals(reading, written[0].value, call)
-        text = expanded(reading, target, call, 2) if target is not None else ""
-        whole = re.fullmatch(r"\w+(?:\.\w+\([\w=.]*\))*", text)
-        if (
-            kind == "cross_entropy"
-            and numbers == {255}
-            and whole
-            and "reduction" not in call.keywords
-        ):
-            message = "labels of 255 are no class, and this loss counts them"
-            yield Match(call.span, message, fix="ignore_index=255.")
-            return
 
 
 ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "overflow", "subword",
@@ -237,14 +215,13 @@ RULES = (
         slug="ignored-labels-counted",
         title="Metrics and losses leave out places without a label",
         severity="fail",
-        find=each_of(counted, counted_by_hand, other_index, written_void),
+        find=each_of(counted, counted_by_hand, other_index),
         why="Sub-words and padding have label -100, which no prediction equals: accuracy and F1 "
         "depend on how long the texts are. To a loss with another ignore_index -100 is a class: it "
         "raises, on a GPU as a device-side assertion.",
         fires=(
             "compute_metrics of a token classifier that nowhere mentions -100",
             "ignore_index=pad_token_id beside labels that are -100",
-            "mask[...] = 255 and a cross-entropy without ignore_index",
             "count += labels.numel() beside (pred == labels).sum(), of labels that hold -100",
         ),
         fix="keep = labels != -100; compare predictions[keep] with labels[keep].",
@@ -254,8 +231,6 @@ RULES = (
             "ignore_index",
             "ignored_labels",
             "numel",
-            "CrossEntropyLoss",
-            "cross_entropy",
         ),
     ),
 )

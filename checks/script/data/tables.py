@@ -22,14 +22,26 @@ TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", r
 
 
 WINDOW = re.compile(r"(?P<of>[\w.]+)\[(?P<start>\w+):(?P<end>\((?P=start)\+[\w.]+\))\]")
-LAST = re.compile(r"(?P<of>[\w.]+)\[\((?P<end>\(\w+\+[\w.]+\))-1\)(?:,[\w:]+)?\]")
+LAST = re.compile(r"(?P<of>[\w.]+)\[\((?P<end>\(\w+\+[\w.]+\))-1\)\]")
 TARGET = re.compile(r"(?:ys?|targets?|labels?|outputs?)(?:_(?:i|t|true|train|seq|batch))?")
 
 
 def _last_of_window(reading: Training) -> Iterator[Match]:
     """x = series[i : i + n], y = series[i + n - 1]: the target is the last input."""
+    given = [(a.target, a.text, a.span, a.scope) for a in reading.cached(lines)]
+    yield from _last_of(given)
+    appended = [
+        (call.receiver, render(reading, call.args[0]), call.span, call.scope)
+        for call in reading.named("append")
+        if len(call.args) == 1
+    ]
+    yield from _last_of(appended)
+
+
+def _last_of(given: list[tuple[str, str, Span, int]]) -> Iterator[Match]:
+    """Of names that are assigned, or of lists that get whole windows and targets."""
     windows: dict[tuple[int, str], set[str]] = {}
-    for name, text, span, scope in _set_or_appended(reading):
+    for name, text, span, scope in given:
         inside = WINDOW.fullmatch(text)
         if inside:
             windows.setdefault((scope, inside["of"]), set()).add(inside["end"])
@@ -37,20 +49,6 @@ def _last_of_window(reading: Training) -> Iterator[Match]:
         named = name.rpartition(".")[2].casefold()
         if last and last["end"] in windows.get((scope, last["of"]), ()) and TARGET.fullmatch(named):
             yield Match(span, f"{name} is the last value of the window before it")
-
-
-def _set_or_appended(reading: Training) -> Iterator[tuple[str, str, Span, int]]:
-    """What a name is assigned, and what a list is given, in their order."""
-    if "append" not in reading.by_method:
-        yield from ((a.target, a.text, a.span, a.scope) for a in reading.cached(lines))
-        return
-    given = [(a.target, a.text, a.span, a.scope) for a in reading.cached(lines)]
-    given += [
-        (call.receiver, render(reading, call.args[0]), call.span, call.scope)
-        for call in reading.named("append")
-        if len(call.args) == 1
-    ]
-    yield from sorted(given, key=lambda each: each[2].order)
 
 
 def features(reading: Training) -> Iterator[Match]:

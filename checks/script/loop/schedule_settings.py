@@ -11,6 +11,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.kinds.dimensions import stated
 from doctor.checks.script.loop.schedules import scheduler_steps
 from doctor.checks.script.loop.zeroed import stepped
+from doctor.checks.script.naming import is_loader
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import NAME, formulas_in, render, written_out
 from doctor.checks.script.rule import Match
@@ -43,7 +44,8 @@ def counted_apart(reading: Training, number: int, name: str, home: int) -> Itera
             yield Match(step.span, f"{name} counts {setting} in batches, and steps once per epoch")
             return
         epochs = _epochs_around(reading, step)
-        if epochs is None or step.args or step.keywords or step.arms:
+        inside = any(step.loops[-2] in part.loops for part in parts) if epochs else False
+        if epochs is None or inside or step.args or step.keywords or step.arms:
             continue
         for part in parts:
             if unit := _in_epochs(reading, part, epochs):
@@ -63,6 +65,8 @@ def _in_batches(reading: Training, parts: list[Call], step: Call) -> str:
     sources = {name for value in loops if value is not None for name in value.all_names if name}
     for made in parts if sources and not step.args and not step.arms else ():
         for name, position in SETTINGS.get(made.method, ()):
+            if name == "lr_lambda":
+                continue  # it may convert what it counts
             value = evaluate.argument(reading, made, name, position)
             held = [value, *evaluate.options(reading, value, made)] if value else []
             text = " ".join(f"{render(reading, each)} {each.text}" for each in held)
@@ -70,7 +74,7 @@ def _in_batches(reading: Training, parts: list[Call], step: Call) -> str:
                 re.search(rf"\*len\({re.escape(s)}\)|len\({re.escape(s)}\)\*", text)
                 for s in sources
             ):
-                return "its rate" if name == "lr_lambda" else name
+                return name
     return ""
 
 
@@ -94,13 +98,14 @@ def _epochs_around(reading: Training, step: Call) -> Value | None:
         stepped(reading, call) and call.loops == step.loops and not call.arms
         for call in reading.named("step")
     )
-    outer, inner = (reading.loops[n].iterable for n in step.loops[-2:])
-    count = reading.call_of(outer)
-    batches = reading.call_of(inner)
-    counted = batches is not None and batches.name == "range"
-    if not beside or counted or count is None or count.name != "range" or not count.args:
+    outer, inner = (reading.loops[n] for n in step.loops[-2:])
+    over = inner.iterable.all_names if inner.iterable is not None else ()
+    batches = any(is_loader(name) for name in over if name)
+    count = reading.call_of(outer.iterable)
+    if not beside or not batches or count is None or count.name != "range" or not count.args:
         return None
-    return count.args[-1]
+    named = [*outer.targets, render(reading, count.args[-1])]
+    return count.args[-1] if any("epoch" in each.casefold() for each in named) else None
 
 
 def _in_epochs(reading: Training, made: Call, epochs: Value) -> str:
@@ -109,7 +114,9 @@ def _in_epochs(reading: Training, made: Call, epochs: Value) -> str:
         value = evaluate.argument(reading, made, name, position)
         if value is None:
             continue
-        names = _names(reading, value, made)
+        names, texts = _names(reading, value, made)
+        if any(CONVERTED.search(text) or _ignores_argument(text) for text in texts):
+            continue
         if any(STEPS.search(each.casefold()) for each in names):
             continue
         epoch = render(reading, epochs)
@@ -125,8 +132,22 @@ def _states_epochs(name: str) -> bool:
     return kind is not None and kind.name == "epochs"
 
 
-def _names(reading: Training, value: Value, made: Call) -> set[str]:
-    """All names and calls that a setting is computed of, also in the function that it names."""
+CONVERTED = re.compile(
+    r"epochs?\w*\)*\*|\*\(?(?:\w+\.)*\w*epoch|//|/(?!\(*(?:\w+\.)*\w*epoch)", re.IGNORECASE
+)
+"""A factor or divisor that may be the length of an epoch."""
+
+
+def _ignores_argument(text: str) -> bool:
+    """lambda _: ..., or of an element, which says how far the run is."""
+    written = {name for name in re.findall(r"\w+", text)}
+    return text.startswith("<") and ("[" in text or not written & COUNTERS)
+
+
+def _names(reading: Training, value: Value, made: Call) -> tuple[set[str], list[str]]:
+    """All names and calls that a setting is computed of, also in the function that it names, and
+    the texts of it.
+    """
     texts = [render(reading, value)]
     given = set(COUNTERS)
     if value.kind == "name":
@@ -143,12 +164,12 @@ def _names(reading: Training, value: Value, made: Call) -> set[str]:
     texts += [render(reading, each) for each in options]
     texts += [part.text for each in (value, *options) for part in flatten([each]) if part.text]
     found = set()
-    for text in texts:
-        whole = written_out(reading, made.scope, text)
+    written = [written_out(reading, made.scope, text).replace(" ", "") for text in texts]
+    for whole in written:
         found |= {m[0] for m in NAME.finditer(whole)} | set(re.findall(r"[A-Za-z_][\w.]*", whole))
         if "len(" in whole:
             found.add("len(")
-    return found - given
+    return found - given, written
 
 
 def _are_epochs(reading: Training, value: Value, made: Call, epochs: Value) -> bool:

@@ -16,6 +16,7 @@ from doctor.checks.script.rendering import (
     statements,
     written_out,
 )
+from doctor.checks.script.rendering import formulas as formulas_of_file
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
@@ -78,13 +79,12 @@ def _only_at_ends(reading: Training, table: list[Line]) -> Iterator[Match]:
     """r + gamma * next_q * done: the future counts where there is none."""
     found = [(line, part) for line in table if (part := AT_END.match(line.text))]
     names = {(part["done"] or part["first"]).partition("[")[0] for _, part in found}
-    turned = names and any(
-        (line.target in names and re.search(r"1-|1\.0-|~|not|invert|else", line.text))
-        for line in table
-    )
-    negated = names and reading.mentions("not_done", "notdone", "nonterminal", "non_terminal")
-    for line, part in found if not (turned or negated or _stores_negated(reading)) else ():
+    if not names or _is_turned_elsewhere(reading):
+        return
+    for line, part in found:
         done = part["done"] or part["first"]
+        if re.search(r"termin|last|bonus|final", line.text.replace(done, "")):
+            continue
         yield Match(
             line.span,
             f"the value of the next state counts where {done} is 1, and nowhere else",
@@ -92,10 +92,19 @@ def _only_at_ends(reading: Training, table: list[Line]) -> Iterator[Match]:
         )
 
 
-def _stores_negated(reading: Training) -> bool:
-    """buffer.push(..., not done): what is called done later may be the complement."""
-    stored = (v for c in reading.named("push", "append", "add", "store") for v in c.args)
-    return any(re.search(r"1(?:\.0)?-|Not<|~", render(reading, v)) for v in stored)
+COMPLEMENT = re.compile(
+    r"(?:1(?:\.0)?-|~|Not<|not|invert\().*(?:done|termin|end)"
+    r"|(?:done|termin)\w*\)*(?:==(?:0|False)|\.logical_not|<)|^\((?:0|1)\|(?:0|1)\)$"
+)
+
+
+def _is_turned_elsewhere(reading: Training) -> bool:
+    """1 - done, not done or 0.0 if done else 1.0 in the file: done may be the complement later."""
+    if reading.mentions("not_done", "notdone", "nonterminal", "non_terminal", "not_terminal"):
+        return True
+    texts = [text for text, _, _ in reading.cached(formulas_of_file)]
+    texts += [render(reading, v) for c in reading.named("push", "append", "add") for v in c.args]
+    return any(COMPLEMENT.search(text) for text in texts)
 
 
 def _signs(line: Line) -> Iterator[Match]:

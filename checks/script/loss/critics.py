@@ -12,10 +12,7 @@ from doctor.checks.script.rendering import (
     Line,
     expanded,
     lines,
-    lines_of,
     render,
-    statements,
-    texts_in,
 )
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -40,7 +37,6 @@ def written(reading: Training) -> Iterator[Match]:
     yield from _last_of_weights(reading)
     yield from _one_label(reading)
     yield from _angles(reading)
-    yield from _roots(reading)
     yield from _noise_at_end(reading)
     yield from codes(reading)
 
@@ -144,28 +140,6 @@ def _angles(reading: Training) -> Iterator[Match]:
                 call.span,
                 "acos() has an infinite gradient at 1 and -1: the loss becomes NaN",
                 "warn",
-            )
-
-
-SQUARED = re.compile(r"(?:torch\.sqrt\((?P<a>\w+)\)|(?P<b>\w+)\.sqrt\(\))")
-FLOORED = re.compile(r".*(?:clamp|clamp_min|relu)_?\((?:min=)?0?(?:\.0)?\)|torch\.relu\(.*\)")
-BELOW = re.compile(r"@|torch\.(?:mm|matmul)\(")
-
-
-def _roots(reading: Training) -> Iterator[Match]:
-    """sqrt() of x.x - 2 x.y + y.y, which is 0 for a sample and itself: its gradient is infinite."""
-    for text, span, scope in reading.cached(statements):
-        found = SQUARED.fullmatch(text)
-        name = (found["a"] or found["b"]) if found else ""
-        made = [line.text for line in lines_of(reading, scope, name)] if name else []
-        own = " ".join(texts_in(reading, scope)) if made else ""
-        floored = any(FLOORED.fullmatch(each) for each in made)
-        if floored and BELOW.search(own) and not re.search(r"eps|1e-|\+0\.0|mask|==0", own):
-            yield Match(
-                span,
-                "the distance of a sample to itself is 0, where sqrt() has an infinite gradient",
-                "warn",
-                fix="torch.sqrt(d2 + 1e-12)",
             )
 
 

@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import target_of_logarithms
 from doctor.checks.script.naming import words
 from doctor.checks.script.objects import MODE_LAYERS, NETWORKS
-from doctor.checks.script.rendering import expanded, formulas, texts_in
+from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -45,7 +45,7 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
     if len(call.args) < 2:
         return
     texts = [expanded(reading, value, call, 3) for value in call.args[:2]]
-    axes = [AXIS.search(text) for text in texts]
+    axes = [AXIS.fullmatch(text) for text in texts]
     if axes[0] and axes[1] and _differ(axes[0][1], axes[1][1]):
         message = f"one side is normalized along axis {axes[0][1]}, the other along {axes[1][1]}"
         yield Match(call.span, message, "fail", fix="Take the softmax of both over the classes.")
@@ -54,7 +54,6 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
     if len(inputs) != 2:
         return
     first, second = inputs
-    yield from _without_square(reading, call, texts)
     if first == second:
         shown = first.strip("()").split("/")[0]
         message = f"{shown} is compared with itself: the term is 0 and teaches nothing"
@@ -69,38 +68,13 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
             yield Match(call.span, f"{plain} is not divided by the temperature, the other side is")
 
 
-AXIS = re.compile(r"softmax\((?:.*,)?(?:dim=)?(-?\d)\)(?:\.detach\(\))?$")
+NESTED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"
+AXIS = re.compile(rf"(?:[\w.]+\.)?(?:log_)?softmax\({NESTED},(?:dim=)?(\d)\)(?:\.detach\(\))?")
 
 
 def _differ(one: str, other: str) -> bool:
-    """0 and any other axis; 1 and -1 are one of a matrix."""
+    """0 and a later axis, counted from the first one: -1 may be the only axis."""
     return one != other and "0" in (one, other)
-
-
-TEMPERED = re.compile(r"softmax\(\([\w.()]+/(?P<t>[\w.]+)\)")
-
-
-def _without_square(reading: Training, call: Call, texts: list[str]) -> Iterator[Match]:
-    """kl_div(...) of logits / T beside a loss of labels, and T ** 2 nowhere."""
-    found = [TEMPERED.search(text) for text in texts]
-    names = {each["t"] if each else "" for each in found}
-    name = names.pop() if len(names) == 1 else ""
-    numbers = evaluate.literals(reading, Value("name", name=name), call) if name else set()
-    known = [n for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)]
-    if not known or len(known) != len(numbers) or min(known) < MILD:
-        return
-    power = re.compile(rf"{re.escape(name)}(?:\*\*2|\*{re.escape(name)}|\.pow\(2|,2\))")
-    whole = [text for text, _, _ in reading.cached(formulas)]
-    own = texts_in(reading, call.scope)
-    hard = any("cross_entropy(" in text or "criterion" in text for text in own)
-    mixed = any("kl_div(" in text or "+" in text for text in own)
-    if hard and mixed and not any(power.search(text) or "**2" in text for text in whole):
-        message = f"gradients of the soft term shrink with {name} ** 2 beside the labels' loss"
-        yield Match(call.span, message, fix=f"Multiply the divergence by {name} ** 2.")
-
-
-MILD = 2
-"""Below this temperature the factor hardly matters. Our own number."""
 
 
 def _teacher_trains(reading: Training) -> Iterator[Match]:
@@ -201,8 +175,7 @@ RULES = (
             "teacher.train() of a model that no optimizer holds",
             "a teacher of torchvision or of a class of this file, and no eval()",
             "KLDivLoss() or kl_div() with its default reduction",
-            "a temperature that divides one side only; logits / T without T ** 2 beside a loss of "
-            "labels",
+            "a temperature that divides one side only",
             "teacher = student without a copy",
         ),
         errors=(

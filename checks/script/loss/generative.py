@@ -152,8 +152,9 @@ def _clean_for_noise(reading: Training) -> Iterator[Match]:
     """mse_loss(model(x_t, t), x0), where the sampler takes model(x, t) for the noise."""
     if not reading.mentions("cumprod") or reading.mentions("pred_x0", "predict_x0", "x0_pred"):
         return
-    for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss"):
-        if len(loss.args) < 2 or loss.args[1].kind != "name" or loss.args[0].kind != "name":
+    losses = reading.named("mse_loss", "l1_loss", "smooth_l1_loss")
+    for loss in losses if len(losses) == 1 else ():
+        if [value.kind for value in loss.args] != ["name", "name"] or loss.arms:
             continue
         clean, predicted = loss.args[1].name, loss.args[0].name
         noisy = re.compile(
@@ -175,6 +176,7 @@ def _samples_by_noise(reading: Training, network: str, scope: int) -> bool:
     """eps = model(x, t) in another function."""
     return any(
         line.scope != scope
+        and not line.arms
         and line.text.startswith(network)
         and PREDICTS_NOISE.search(line.target.casefold())
         for line in reading.cached(lines)

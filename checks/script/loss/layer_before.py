@@ -62,7 +62,7 @@ def _of_call(reading: Reading, call: Call, index: object, depth: int) -> Use | N
 def _of_module(reading: Reading, made: Call, call: Call, index: object, depth: int) -> Use | None:
     if made.name.startswith("torch.nn."):
         if made.method not in SAME_AXES:
-            return made, call
+            return (made, call) if index in (None, 0) else None
         number = reading.number(call)
         given = call.first
         return (
@@ -82,12 +82,6 @@ def _of_module(reading: Reading, made: Call, call: Call, index: object, depth: i
     elif value.kind == "list" or index is not None:
         return None
     return layer_before(reading, value, forward, position, arms, depth - 1)
-
-
-def last_axis_is(reading: Reading, value: Value, call: Call) -> Use | None:
-    """The Linear that made a value: its numbers lie along the last axis."""
-    found = layer_before(reading, value, call.scope, reading.number(call), call.arms)
-    return found if found is not None and found[0].name == "torch.nn.Linear" else None
 
 
 def has_batch_first(reading: Reading, value: Value, call: Call) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.ends import ends
-from doctor.checks.script.loss.layer_before import has_batch_first, last_axis_is
+from doctor.checks.script.loss.layer_before import has_batch_first
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.low_rank import both_zero
 from doctor.checks.script.loss.reductions import of_classes, over_padding
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, render, texts_in
+from doctor.checks.script.rendering import expanded, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -40,7 +40,7 @@ def layout(reading: Training) -> Iterator[Match]:
         turned = re.fullmatch(r"(\w+)\.(?:view|reshape)\((?:\1\.size\(0\)|\1\.shape\[0\]|\w+),"
                               r"(?:[\w.]+),-1\)", texts[0])  # fmt: skip
         plain = reading.methods(*SEQUENCES) and not moved and not reading.mentions("conv")
-        if (turned and plain) or _cuts_last_axis(reading, call):
+        if turned and plain:
             yield Match(
                 call.span, "view() does not exchange time and classes: transpose(1, 2) does"
             )
@@ -48,19 +48,6 @@ def layout(reading: Training) -> Iterator[Match]:
         yield from _ctc(reading, reading.calls[number], moved)
     if moved and "CTCLoss" in reading.by_method:
         yield from _ctc_of_layers(reading)
-
-
-def _cuts_last_axis(reading: Training, call: Call) -> bool:
-    """out.view(batch, classes, -1) of what a Linear made, whose classes are the last axis."""
-    view = reading.call_of(call.first) if call.first is not None else None
-    if view is None or view.method not in ("view", "reshape") or len(view.args) != 3:
-        return False
-    if view.name.startswith("torch.") or render(reading, view.args[2]) != "-1":
-        return False
-    source = objects.operand(view)
-    found = last_axis_is(reading, source, view) if source is not None else None
-    width = found[0].given("out_features", 1) if found is not None else None
-    return width is not None and render(reading, width) == render(reading, view.args[1])
 
 
 def _ctc_of_layers(reading: Training) -> Iterator[Match]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import lines, render, texts_in
+from doctor.checks.script.rendering import lines, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call
 
 ZEROS = re.compile(r"torch\.nn\.Parameter\(torch\.zeros(?:_like)?\(")
 NESTED = (
@@ -32,7 +33,7 @@ def both_zero(reading: Training) -> Iterator[Match]:
     for call in reading.named("zeros_"):
         name = call.first.name if call.first is not None else call.receiver
         found = re.fullmatch(r"self\.(\w+)(?:\.weight)?(?:\.data)?", name)
-        if found and not call.arms:
+        if found and not call.arms and not _has_bias(reading, name):
             owner = reading.function(call.scope).owner
             zeroed.setdefault(owner, {})[found[1]] = Match(call.span, "")
     for owner, names in zeroed.items():
@@ -40,17 +41,19 @@ def both_zero(reading: Training) -> Iterator[Match]:
             yield from _multiplied(reading, owner, names)
 
 
+def _has_bias(reading: Training, name: str) -> bool:
+    """The factor is a layer, and is not made with bias=False: its bias is a way for gradients."""
+    layers = reading.cached(_layers).get(name.partition(".weight")[0], ())
+    off = (c.keywords.get("bias") for c in layers)
+    return any(value is None or value.literal is not False for value in off)
+
+
 def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Iterator[Match]:
     """Where both factors of a product of the class are among these."""
-    redrawn = {
-        render(reading, call.args[0]).removeprefix("self.").partition(".")[0]
-        for call in reading.calls
-        if call.method.endswith("_") and call.method != "zeros_" and call.args
-        and call.name.startswith("torch.nn.init.")
-    }  # fmt: skip
-    for scope, function in enumerate(reading.script.functions):
-        if function.owner != owner:
-            continue
+    redrawn = reading.cached(_redrawn)
+    if any(call.receiver == "self" for call in reading.named("load_state_dict")):
+        return
+    for scope in reading.cached(_methods).get(owner, ()):
         for text in texts_in(reading, scope):
             for pattern in NESTED:
                 found = pattern.search(text)
@@ -64,10 +67,39 @@ def _multiplied(reading: Training, owner: str, names: dict[str, Match]) -> Itera
                     return
 
 
+def _methods(reading: Training) -> dict[str, list[int]]:
+    table: dict[str, list[int]] = {}
+    for scope, function in enumerate(reading.script.functions):
+        table.setdefault(function.owner, []).append(scope)
+    return table
+
+
+def _redrawn(reading: Training) -> set[str]:
+    """Attributes that the file changes in place, in whatever way."""
+    changed = [call.receiver for call in reading.calls if _changes(call)]
+    changed += [v.name for call in reading.calls if _changes(call) for v in call.args]
+    changed += [a.target for a in reading.stores if a.target.count(".") > 1 or "[" in a.target]
+    return {re.split(r"[.\[]", name.removeprefix("self."))[0] for name in changed}
+
+
+def _layers(reading: Training) -> dict[str, list[Call]]:
+    """Names of linear layers and convolutions."""
+    table: dict[str, list[Call]] = {}
+    for call in reading.calls:
+        for name in call.targets if call.method.startswith(("Linear", "Conv")) else ():
+            table.setdefault(name, []).append(call)
+    return table
+
+
+def _changes(call: Call) -> bool:
+    """normal_(A), A.data.copy_(x): any function that ends in _, but zeros_."""
+    return call.method.endswith("_") and call.method not in ("zeros_", "requires_grad_")
+
+
 def scale_inverted(reading: Training) -> Iterator[Match]:
     """self.scaling = r / alpha."""
-    for line in reading.cached(lines) if reading.mentions("alpha") else ():
-        if re.search(r"scal", line.target) and INVERSE.fullmatch(line.text):
+    for line in reading.cached(lines) if reading.mentions("lora") else ():
+        if line.target in ("self.scale", "self.scaling") and INVERSE.fullmatch(line.text):
             yield Match(
                 line.span,
                 "the scale of a low-rank update is alpha / r, not its inverse",

@@ -240,11 +240,9 @@ RULES = (
             "F.softmax(x), or nn.Softmax(), without dim",
             "softmax of attention scores along another axis than the last",
             "normalize(dim=0) of the output of an encoder in forward()",
-            "q(states).gather(0, actions.unsqueeze(1)); conv(x).mean(dim=0) in forward()",
-            "argmax(dim=1) of (batch, time, classes); torch.cat(outputs, dim=1) of batches",
+            "q(states).gather(0, actions.unsqueeze(1))",
         ),
-        fix="Use dim=-1, the axis of classes or keys; pool places, not samples; join batches "
-        "with dim=0.",
+        fix="Use dim=-1, the axis of classes or keys.",
         sources=("torch-losses",),
         needs=(
             "softmax",
@@ -255,10 +253,6 @@ RULES = (
             "Softmax",
             "LogSoftmax",
             "gather",
-            "mean",
-            "amax",
-            "cat",
-            "concat",
         ),
     ),
     Rule(

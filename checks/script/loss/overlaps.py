@@ -30,11 +30,10 @@ def of_logits(reading: Training) -> Iterator[Match]:
             r"sigmoid|softmax|argmax|(?<!<)>|round|logits?_to|activation|act\(|exp\(|"
             rf"one_hot\([^()]*\b(?:{names})\b"
         )
-        compared = any(
-            c.scope == number and re.search(rf"\b(?:{names})\b", render(reading, c.left))
-            for c in reading.comparisons
-        )
-        multiplied = any(re.search(rf"\((?:{names})\*\w+\)", t) for t in own)
+        lefts = reading.cached(_compared).get(number, ())
+        compared = any(re.search(rf"\b(?:{names})\b", left) for left in lefts)
+        others = _same_values(reading, number, inputs[1])
+        multiplied = any(re.search(rf"\((?:{names})\*(?:{others})\)", t) for t in own)
         if not multiplied or compared or any(shares.search(t) for t in own):
             continue
         for site, call in reading.numbered(objects.sites(reading, number)):
@@ -85,14 +84,29 @@ def _limited(reading: Training, line: Line) -> bool:
     return in_place or any(later.search(text) for text in texts_in(reading, line.scope))
 
 
+def _compared(reading: Training) -> dict[int, list[str]]:
+    """What comparisons of each function have on their left."""
+    table: dict[int, list[str]] = {}
+    for each in reading.comparisons:
+        table.setdefault(each.scope, []).append(render(reading, each.left))
+    return table
+
+
+def _lines_by_scope(reading: Training) -> dict[int, list[Line]]:
+    table: dict[int, list[Line]] = {}
+    for line in reading.cached(lines):
+        table.setdefault(line.scope, []).append(line)
+    return table
+
+
 def _same_values(reading: Training, scope: int, name: str) -> str:
     """A parameter and names of it, also masked or of another shape, as alternatives."""
     names = {name}
-    for line in reading.cached(lines):
+    for line in reading.cached(_lines_by_scope).get(scope, ()):
         kept = re.fullmatch(
             r"\(?(\w+)(?:\.(?:view|reshape|flatten|contiguous)\(.*\)|\*\w+\))?", line.text
         )
-        if line.scope == scope and kept and kept[1] in names:
+        if kept and kept[1] in names:
             names.add(line.target)
     return "|".join(map(re.escape, sorted(names)))
 

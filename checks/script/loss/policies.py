@@ -256,11 +256,20 @@ def margins(reading: Training) -> Iterator[Match]:
             yield Match(span, f"{pair['y']} is 1 for equal pairs, and they are pushed apart")
 
 
+TAKEN = re.compile(
+    r"(?P<of>\w+)(?:\.masked_fill\([^()]*\))?\.(?:min|max|amin|amax|topk)\([^()]*\)"
+    r"(?:\.values|\[0\])?"
+)
+
+
 def _is_distance(reading: Training, name: str, scope: int) -> bool:
-    """By its name, or by that of what it is taken of: dist.masked_fill(...).min(1)."""
-    made = (re.match(r"[\w.]*", line.text) for line in lines_of(reading, scope, name))
-    sources = [name, *(each[0].partition(".")[0] for each in made if each)]
-    return any(map(DISTANCE.search, sources)) and not any("sim" in each for each in sources)
+    """By its name, or one of a matrix of distances: torch.cdist(x, y).masked_fill(...).min(1)."""
+    if DISTANCE.search(name):
+        return "sim" not in name
+    held = lines_of(reading, scope, name)
+    taken = TAKEN.fullmatch(held[0].text) if len(held) == 1 else None
+    made = lines_of(reading, scope, taken["of"]) if taken else []
+    return len(made) == 1 and re.fullmatch(r"torch\.cdist\([^()]*\)", made[0].text) is not None
 
 
 def _is(pattern: re.Pattern[str], name: str, last: str) -> bool:

@@ -8,20 +8,23 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import expanded, render, statements, texts_in
+from doctor.checks.script.rendering import expanded, lines_of, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 CRITICS = re.compile(r"critic|disc|^(?:self\.)?[CD]$|q_?net|qf\d?|^(?:self\.)?q\d?$", re.IGNORECASE)
-ENTROPY = re.compile(r"\+\([\w.]+\*(?:\w+\.entropy\(\)|\w*entrop(?:y|ies))(?:\.mean\(\))?\)")
+ENTROPY = re.compile(
+    r"\+\([\w.]+\*(?:\w+\.entropy\(\)|(?P<name>\w*entrop(?:y|ies)))(?:\.mean\(\))?\)"
+)
 FAKE = re.compile(r"fake|gen|synth", re.IGNORECASE)
 REAL = re.compile(r"real|true|^x$|data", re.IGNORECASE)
 
 
 def exchanged(reading: Training) -> Iterator[Match]:
-    for text, span, _ in reading.cached(statements):
-        if _adds_entropy(text) and re.search(r"^\(-|^\(\w*(?:loss|pg|policy)", text):
+    for text, span, scope in reading.cached(statements):
+        minimized = re.search(r"^\(-|^\(\w*(?:loss|pg|policy)", text)
+        if minimized and _adds_entropy(reading, text, scope):
             yield Match(span, "the entropy is minimized: its term has a minus in a loss")
         found = re.fullmatch(r"\(([\w.]+)\(([\w.]+)\)\.mean\(\)-\1\(([\w.]+)(?:\.detach\(\))?\)"
                              r"\.mean\(\)\)", text)  # fmt: skip
@@ -37,8 +40,15 @@ def exchanged(reading: Training) -> Iterator[Match]:
     yield from _mixed(reading)
 
 
-def _adds_entropy(text: str) -> bool:
+def _adds_entropy(reading: Training, text: str, scope: int) -> bool:
     """The entropy is a summand of the whole, and of no part that has a sign of its own."""
+    names = {found["name"] for found in ENTROPY.finditer(text)} - {None}
+    if any(
+        "-" in line.text or "neg" in name
+        for name in names
+        for line in lines_of(reading, scope, name)
+    ):
+        return False  # fmt: skip
     before = (text[: found.start()] for found in ENTROPY.finditer(text))
     return any(each.count("(") - each.count(")") == 1 for each in before)
 

@@ -178,8 +178,10 @@ def _precisions(reading: Training) -> Iterator[Match]:
             )
 
 
-SIDES = re.compile(r"(?:\b|\.)min(?:imum)?\(.*\)-(?:\w+\.)?max(?:imum)?\(")
+GIVEN = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+SIDE = rf"\((?:\w+\.)?min(?:imum)?{GIVEN}-(?:\w+\.)?max(?:imum)?{GIVEN}\)(?:\[[^\[\]]*\])?"
 """The end of what two boxes share, minus its start."""
+SIDES = re.compile(rf"\({SIDE}\*{SIDE}\)")
 FLOOR = re.compile(
     r"clamp|clip|relu|max(?:imum)?\((?:0|torch\.zeros|.*,0(?:\.0)?\)|.*zeros)|where|(?<!<)>"
 )
@@ -191,15 +193,19 @@ def _apart(reading: Training) -> Iterator[Match]:
         if "*" not in line.text or not re.search(r"inter|overlap", line.target.casefold()):
             continue
         whole = written_out(reading, line.scope, line.text)
-        own = texts_in(reading, line.scope)
-        tested = any(each.scope == line.scope for each in reading.comparisons)
-        floored = any(FLOOR.search(text) for text in (whole, *own))
-        if len(SIDES.findall(whole)) and not tested and not floored:
+        if line.scope not in reading.cached(_floored) and SIDES.fullmatch(whole):
             yield Match(
                 line.span,
                 f"{line.target} of boxes that do not meet is no 0: the sides are not clamped",
                 fix="(right_bottom - left_top).clamp(min=0)",
             )
+
+
+def _floored(reading: Training) -> set[int]:
+    """Functions that compare something, or give it a floor."""
+    return {each.scope for each in reading.comparisons} | {
+        scope for text, _, scope in reading.cached(formulas) if FLOOR.search(text)
+    }
 
 
 def _unions(reading: Training) -> Iterator[Match]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -16,6 +18,8 @@ LENGTHS = {
     "normalize", "norm", "cosine_similarity", "vector_norm", "renorm", "CosineSimilarity", "rsqrt",
     "pairwise_cosine_similarity", "normalise", "l2_normalize", "l2norm", "cdist",
 }  # fmt: skip
+MANY = 20
+"""Losses of a file that are followed. Our own number."""
 SMALL = 0.3
 """A temperature up to this is one of cosines. Our own number."""
 
@@ -26,7 +30,7 @@ def any_length(reading: Training) -> Iterator[Match]:
         "normed", "normalized", "unit"
     ):
         return
-    for number, kind in loss_calls(reading):
+    for number, kind in loss_calls(reading)[:MANY]:
         call = reading.calls[number]
         if kind != "cross_entropy" or call.first is None:
             continue
@@ -34,12 +38,23 @@ def any_length(reading: Training) -> Iterator[Match]:
             factors = [
                 v for part in flatten([quotient]) if part.name == "MatMult" for v in part.items
             ]
+            if len({_root(reading, each, call) for each in factors}) != 1:
+                continue
             if factors and all(_is_raw(reading, each, call) for each in factors):
                 message = f"embeddings of any length are compared at temperature {temperature:g}"
                 yield Match(
                     call.span, message, "warn", fix="z = F.normalize(z, dim=-1) before the product."
                 )
                 return
+
+
+def _root(reading: Training, value: Value, call: Call) -> str:
+    """z of z.T, z.t() and z.transpose(0, 1), or the class of this file whose output it is."""
+    name = re.sub(r"\.(?:T|mT|t\(\)|transpose\([^()]*\))$", "", render(reading, value))
+    held = evaluate.definitions_at(reading, name, call)
+    run = reading.call_of(held[0].value) if len(held) == 1 else None
+    made = objects.known_callees(reading, run) if run is not None else []
+    return made[0].name if len(made) == 1 and made[0].name in reading.modules else name
 
 
 def _quotients(

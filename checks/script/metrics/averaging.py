@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.naming import is_loader
 from doctor.checks.script.objects import NETWORKS
 from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match
@@ -180,6 +181,14 @@ def copied_each_step(reading: Training) -> Iterator[Match]:
         ]
         runs = any(c.name == call.receiver and c.loops == call.loops for c in reading.calls)
         trained = reading.key(source, call.scope) in reading.trained_names
-        if steps and runs and trained:
+        if steps and runs and trained and _has_batches(reading, call):
             message = f"{call.receiver} is copied of {source} in every step: both are one network"
             yield Match(call.span, message, fix="Copy it every N steps, or average slowly.")
+
+
+def _has_batches(reading: Training, call: Call) -> bool:
+    """Over a loader, or of samples that are drawn: steps of all data are iterations by intent."""
+    over = reading.iterable_of(call)
+    batches = any(is_loader(name) for name in (over.all_names if over else ()) if name)
+    drawn = (c for c in reading.named("sample") if c.scope == call.scope)
+    return batches or any(c.loops == call.loops for c in drawn)

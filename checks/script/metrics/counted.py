@@ -120,7 +120,7 @@ def padding_counted(reading: Training) -> Iterator[Match]:
         return
     masked = reading.mentions("mask") and not _are_whole_targets(reading)
     for call in reading.named("CrossEntropyLoss", "cross_entropy") if not masked else ():
-        if call.name.startswith("torch."):
+        if call.name.startswith("torch.") and not (call.keywords.get("weight") or call.args[2:]):
             yield Match(
                 call.span, "padding of the targets counts as a class: ignore_index is not set"
             )
@@ -135,7 +135,7 @@ def _are_whole_targets(reading: Training) -> bool:
     targets = [
         written_out(reading, c.scope, render(reading, c.args[1])) for c in calls if len(c.args) > 1
     ]
-    near = [text for c in calls for text in texts_in(reading, c.scope)]
+    near = [text for scope in {c.scope for c in calls} for text in texts_in(reading, scope)]
     factor = any(re.search(r"\*\(?\w*mask|\[\w*mask\w*\]|reduction='none'", t) for t in near)
     return bool(targets) and all(map(SHIFTED.fullmatch, targets)) and not factor
 

@@ -21,6 +21,8 @@ FILLED_ABOVE = re.compile(
     r"|torch\.where\(\(?(?P<y>\w+)\s*<=?\s*(?P<low>\w+)[^,]*,(?P=y),"
 )
 """All that is above a threshold is filled, or all that is below it is kept."""
+EXCLUDES = re.compile(r"exclu|xtc|without_top|drop_top|remove_top")
+"""Functions that are to leave the best out."""
 LOWEST = re.compile(r"-(?:\w+\.)*inf\b|-?float\('-?inf'\)|-1e\+?\d+")
 
 
@@ -64,7 +66,11 @@ def _worst_kept(reading: Training) -> Iterator[Match]:
         if found is None or not LOWEST.search(line.text):
             continue
         kth = found["kth"] or found["low"]
-        if any(BEST.search(made.text) for made in lines_of(reading, line.scope, kth)):
+        made = [each.text for each in lines_of(reading, line.scope, kth)]
+        smallest = any("largest=False" in text for text in made)
+        if EXCLUDES.search(reading.function(line.scope).name) or smallest:
+            continue
+        if any(BEST.search(text) for text in made):
             yield Match(
                 line.span,
                 f"what is above {kth} is removed: the best are lost",

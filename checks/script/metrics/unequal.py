@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.rendering import render, written_out
+from doctor.checks.script.rendering import formulas, render, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Span
 
 SHARE = re.compile(r"==.*\)\.(?:float|to|double)\([\w.]*\)\.mean\(\)|\.eq\(.*\.mean\(\)")
 MESSAGE = "the last batch is smaller, and its accuracy counts as much as each other"
@@ -28,13 +28,10 @@ def unequal_batches(reading: Training) -> Iterator[Match]:
         quiet = reading.under_no_grad(each.contexts)
         if not source or not quiet or not SHARE.search(whole) or "*" in whole.partition("==")[0]:
             continue
-        by = re.compile(
-            rf"\b{re.escape(each.target)}\)?/len\((?:{'|'.join(map(re.escape, source))})\)"
-        )
-        for value, span, scope in reading.expressions:
-            if scope == each.scope and by.search(render(reading, value)):
+        for loader in source:
+            span = reading.cached(_quotients).get((each.scope, each.target, loader))
+            if span is not None:
                 yield Match(span, MESSAGE, "note", fix=FIX)
-                break
     yield from _of_lists(reading, loaders)
 
 
@@ -49,7 +46,8 @@ def _keeps_rest(reading: Training, call: Call) -> bool:
     literals = evaluate.literals(reading, size, call) if size is not None else {1}
     drops = call.keywords.get("drop_last")
     kept = drops is None or drops.literal is False
-    return kept and 1 not in literals and "batch_sampler" not in call.keywords
+    whole = size is not None and "len(" in render(reading, size)
+    return kept and not whole and 1 not in literals and "batch_sampler" not in call.keywords
 
 
 def _of_lists(reading: Training, loaders: set[str]) -> Iterator[Match]:
@@ -62,9 +60,28 @@ def _of_lists(reading: Training, loaders: set[str]) -> Iterator[Match]:
         whole = written_out(reading, call.scope, render(reading, call.args[0]))
         if not SHARE.search(whole):
             continue
-        name = re.escape(call.receiver)
-        mean = re.compile(rf"sum\({name}\)/len\({name}\)|(?:\.|^)mean\({name}\)")
-        for value, span, scope in reading.expressions:
-            if scope == call.scope and mean.search(render(reading, value)):
-                yield Match(span, MESSAGE, "note", fix=FIX)
-                break
+        span = reading.cached(_means).get((call.scope, call.receiver))
+        if span is not None:
+            yield Match(span, MESSAGE, "note", fix=FIX)
+
+
+QUOTIENT = re.compile(r"\b(?P<sum>[\w.]+)\)?/len\((?P<of>[\w.]+)\)")
+MEAN = re.compile(r"sum\((?P<a>[\w.]+)\)/len\((?P=a)\)|(?:\.|^)mean\((?P<b>[\w.]+)\)")
+
+
+def _quotients(reading: Training) -> dict[tuple[int, str, str], Span]:
+    """Sums that are divided by a number of batches: scope, sum and loader."""
+    table: dict[tuple[int, str, str], Span] = {}
+    for text, span, scope in reading.cached(formulas):
+        for found in QUOTIENT.finditer(text):
+            table.setdefault((scope, found["sum"], found["of"]), span)
+    return table
+
+
+def _means(reading: Training) -> dict[tuple[int, str], Span]:
+    """Lists whose mean is taken."""
+    table: dict[tuple[int, str], Span] = {}
+    for text, span, scope in reading.cached(formulas):
+        for found in MEAN.finditer(text):
+            table.setdefault((scope, found["a"] or found["b"]), span)
+    return table

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
-from doctor.checks.script.rendering import expanded, formulas, render, statements
+from doctor.checks.script.rendering import expanded, formulas, lines_of, render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -286,5 +286,7 @@ def of_process(reading: Training) -> Iterator[Match]:
               and not {"op", "async_op"} & c.keywords.keys()}  # fmt: skip
     for text, span, scope in reading.cached(statements) if summed else ():
         found = SHARE_OF_PROCESS.search(text)
-        if found and (scope, found[1]) in summed and "size" not in text:
+        made = lines_of(reading, scope, found[1]) if found else []
+        divided = any("world" in a.text or "size" in a.text for a in made)
+        if found and (scope, found[1]) in summed and "size" not in text and not divided:
             yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")

@@ -45,7 +45,9 @@ def _same_slice(reading: Training) -> Iterator[Match]:
                 yield Match(
                     loss.span, f"the decoder reads {name} in the places that it is to predict"
                 )
-            elif any(each is not None and _is_next(each, target) for each in read):
+            elif _is_decoder(reading, call) and any(
+                each is not None and _is_next(each, target) for each in read
+            ):
                 yield Match(
                     loss.span,
                     f"the decoder reads {name}[:, 1:], and is to predict the token before each",
@@ -87,6 +89,15 @@ def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value 
     if made is None or made.method not in VIEWS or not depth:
         return None
     return _base(reading, objects.receiver_of(made), made, depth - 1)
+
+
+def _is_decoder(reading: Training, call: Call) -> bool:
+    """It gets a source, too, or is called a decoder, and nothing turns the order around."""
+    if reading.mentions("flip", "reverse", "reversed", "inverse"):
+        return False
+    made = [render(reading, a.value) for a in reading.assigned_to(call.name, call.scope)]
+    named = any(re.match(r"(?:\w+\.)*\w*(?:decoder|gpt)", text.casefold()) for text in made)
+    return len(call.args) > 1 or named
 
 
 def _is_next(given: Value, target: Value) -> bool:

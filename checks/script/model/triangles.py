@@ -4,114 +4,176 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from doctor.checks.script.rendering import lines, render, statements, texts_in
+from doctor.checks.script.rendering import (
+    Line,
+    formulas_in,
+    lines,
+    render,
+    statements,
+    written_out,
+)
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
 LOWEST = re.compile(r"-(?:\w+\.)*inf\b|float\('-inf'\)|-1e\+?\d|finfo\(.*\)\.min|-(?:65|99)\d\d\d")
 INFINITE = re.compile(r"(?<!f)inf\b")
-NEGATED = re.compile(r"^\(?~|==\s*(?:0|False)\b|logical_not\(|<\s*(?:0?\.5|1)\b|\(1-|==0\b|!=1\b")
-TRIANGLE = re.compile(r"(?:\b|\.)(?P<kind>tril|triu)\(")
-DIAGONAL = re.compile(r".*,(?:diagonal=)?(-?\d+)")
+GIVEN = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+"""Arguments of a call, in balanced parentheses."""
+NEGATED = re.compile(
+    r"~(?P<a>.+)|torch\.logical_not\((?P<b>.+)\)|(?P<c>.+?)(?:==(?:0|False)|<1|<0?\.5)"
+    r"|(?P<d>.+)\.(?:logical_not\(\)|eq\((?:0|False)\)|lt\(1\))"
+)
+SAME = re.compile(rf"(?P<a>.+)\.(?:bool|to|type|float|unsqueeze|view|cuda|expand){GIVEN}"
+                  r"|(?P<b>.+)\[[^\[\]]*\]|(?P<c>.+)(?:!=0|==1|==True|>0)")  # fmt: skip
+ONES = rf"torch\.ones(?:_like)?{GIVEN}"
+TRIANGLE = re.compile(
+    rf"torch\.(?P<kind>tril|triu)\({ONES}(?:,(?:diagonal=)?(?P<k>-?\d+))?\)"
+    rf"|{ONES}\.(?P<method>tril|triu)\((?:(?:diagonal=)?(?P<by>-?\d+))?\)"
+)
 PRODUCT = re.compile(
     r"q\w*@\w*k|(?:matmul|bmm)\(\w*q\w*,\w*k|einsum\(.*,\w*q\w*,\w*k", re.IGNORECASE
 )
+SHARES = re.compile(r"softmax\((?:.*,)?(?:dim=)?-1\b")
+VALUES = re.compile(
+    r"@[\w.]*v\w*|(?:matmul|bmm)\(.*,[\w.]*v\w*\)|einsum\(.*,[\w.]*v", re.IGNORECASE
+)
+OTHER = re.compile(r"cat\(|concat\(|nan_to_num|flip\(|roll\(|isnan|pad\(")
+"""What changes the scores, or cares for rows that are hidden as a whole."""
 TURNED = ("anticausal", "anti_causal", "reverse_mask", "backward_mask", "right_to_left")
 PAST = "the mask hides what comes before, and leaves what is to be predicted"
 ITSELF = "the mask hides each token from itself too: the first row is all -inf, and NaN"
 NEXT = "the mask leaves the next token, which is to be predicted"
 
 
+@dataclass(frozen=True, slots=True)
+class Triangle:
+    """Which part of a matrix a mask is."""
+
+    kind: str
+    diagonal: int
+    negated: bool
+
+
 def written_masks(reading: Training) -> Iterator[Match]:
     """scores.masked_fill(torch.triu(ones) == 0, -inf), and torch.tril(full(-inf)) as a summand."""
     if {"tril", "triu"}.isdisjoint(reading.by_method) or reading.mentions(*TURNED):
         return
-    for call in reading.named("masked_fill", "masked_fill_"):
-        scored = any(PRODUCT.search(text) for text in texts_in(reading, call.scope))
-        if len(call.args) != 2 or not scored:
-            continue
-        if LOWEST.search(render(reading, call.args[1])):
-            message = _wrong(
-                *_hidden(reading, call),
-                infinite=INFINITE.search(render(reading, call.args[1])) is not None,
-            )
+    if any(line.text in ("'backward'", "'reverse'") for line in reading.cached(lines)):
+        return
+    attends = reading.cached(_attends)
+    for call, known in _fills(reading, attends):
+        value = render(reading, call.args[1])
+        if known is not None and LOWEST.search(value):
+            message = _wrong(known, infinite=INFINITE.search(value) is not None)
             if message:
                 yield Match(call.span, message)
-    yield from _added(reading)
+    yield from _added(reading, attends)
 
 
-def _hidden(reading: Training, call: Call) -> tuple[str, bool, int]:
-    """The triangle that a mask is, whether it is negated, and its diagonal."""
+def _fills(reading: Training, attends: set[int]) -> list[tuple[Call, Triangle | None]]:
+    """The only triangle that a function of attention fills."""
+    fills: dict[int, list[tuple[Call, Triangle | None]]] = {}
+    for call in reading.named("masked_fill", "masked_fill_") if attends else ():
+        if len(call.args) == 2 and call.scope in attends:
+            mask, known = _mask(reading, call)
+            if known is not None or "tri" in mask:
+                fills.setdefault(call.scope, []).append((call, known))
+    return [found[0] for found in fills.values() if len(found) == 1]
+
+
+def _attends(reading: Training) -> set[int]:
+    """Functions in which scores of queries and keys become shares, by which values are added."""
+    scopes = {scope for text, _, scope in reading.cached(statements) if "softmax" in text}
+    found = set()
+    for scope in scopes:
+        texts = [text for text, _ in formulas_in(reading, scope)]
+        needed = all(any(p.search(text) for text in texts) for p in (PRODUCT, SHARES, VALUES))
+        if needed and not any(OTHER.search(text) for text in texts):
+            found.add(scope)
+    return found
+
+
+def _mask(reading: Training, call: Call) -> tuple[str, Triangle | None]:
+    """A mask written out, and the triangle that it is, None where it may be anything else."""
     value = call.args[0]
     text = value.text.replace(" ", "") if value.kind == "test" else render(reading, value)
-    negated = NEGATED.search(text) is not None
-    made = text
-    for _ in range(3):
-        if TRIANGLE.search(made):
+    whole = text = written_out(reading, call.scope, text).replace(" ", "")
+    negated = False
+    for _ in range(12):
+        text = _bare(text)
+        if found := TRIANGLE.fullmatch(text):
+            kind, diagonal = found["kind"] or found["method"], found["k"] or found["by"] or "0"
+            return whole, Triangle(kind, int(diagonal), negated)
+        if re.fullmatch(r"self\.\w+", text):
+            text = _held(reading, call, text)
+            whole += text
+        elif found := NEGATED.fullmatch(text):
+            negated = not negated
+            text = next(part for part in found.groups() if part)
+        elif found := SAME.fullmatch(text):
+            text = next(part for part in found.groups() if part)
+        else:
             break
-        name = re.match(r"[(~]*(?P<name>[A-Za-z_][\w.]*)", made)
-        made = _definition(reading, call, name["name"] if name else "")
-        negated ^= NEGATED.search(made) is not None
-    found = TRIANGLE.search(made)
-    if found is None or re.search(r"inf|transpose\(|\.t\(\)|\.m?T\b|\.T\b", made + text):
-        return "", False, 0
-    diagonal = DIAGONAL.fullmatch(_arguments(made[found.end() :]))
-    return found["kind"], negated, int(diagonal[1]) if diagonal else 0
+    return whole, None
 
 
-def _arguments(text: str) -> str:
-    """What stands before the parenthesis that closes; of methods, x.triu(1), behind a comma."""
-    depth = 1
-    for place, letter in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if not depth:
-            inner = text[:place]
-            own = inner.removeprefix("diagonal=").lstrip("-").isdigit()
-            return f",{inner}" if own else inner
+def _bare(text: str) -> str:
+    """Without parentheses around the whole."""
+    while re.fullmatch(GIVEN, text):
+        text = text[1:-1]
     return text
 
 
-def _definition(reading: Training, call: Call, name: str) -> str:
-    """What the only assignment of a name, or its register_buffer(), gives it."""
-    name = re.sub(r"\.(?:bool|to|type|float|unsqueeze|view|logical_not|eq)$", "", name)
-    key = reading.key(name, call.scope)
-    held = [line for line in reading.cached(lines) if reading.key(line.target, line.scope) == key]
+def _held(reading: Training, call: Call, name: str) -> str:
+    """What the only assignment of an attribute, or its register_buffer(), gives it."""
     owner = reading.function(call.scope).owner
-    buffers = [
-        render(reading, made.args[1])
-        for made in (reading.named("register_buffer") if name.startswith("self.") else ())
-        if len(made.args) > 1
-        and f"self.{made.args[0].literal}" == name
-        and reading.function(made.scope).owner == owner
-    ]
-    texts = [line.text for line in held] + buffers
+    texts = reading.cached(_attributes).get((owner, name), [])
     return texts[0] if len(texts) == 1 else ""
 
 
-def _wrong(kind: str, negated: bool, diagonal: int, *, infinite: bool) -> str:
-    """What is wrong with the places that are hidden, "" where the later ones are."""
-    if not kind:
-        return ""
-    if kind == ("triu" if negated else "tril"):
-        return PAST
-    if kind == "triu" and diagonal <= 0:
-        return ITSELF if infinite else ""
-    if kind == "tril" and diagonal > 0:
-        return NEXT
-    return ITSELF if kind == "tril" and diagonal < 0 and infinite else ""
+def _attributes(reading: Training) -> dict[tuple[str, str], list[str]]:
+    table: dict[tuple[str, str], list[str]] = {}
+
+    def holds(scope: int, name: str, text: str) -> None:
+        key = (reading.function(scope).owner, name)
+        table.setdefault(key, []).append(written_out(reading, scope, text).replace(" ", ""))
+
+    line: Line
+    for line in reading.cached(lines):
+        if line.target.startswith("self."):
+            holds(line.scope, line.target.partition("[")[0], line.text)
+    for made in reading.named("register_buffer"):
+        if len(made.args) > 1:
+            holds(made.scope, f"self.{made.args[0].literal}", render(reading, made.args[1]))
+    return table
 
 
-def _added(reading: Training) -> Iterator[Match]:
+def _wrong(mask: Triangle, *, infinite: bool) -> str:
+    """What is wrong with the places that are hidden, "" where the later ones are, or a window."""
+    if mask.kind == ("triu" if mask.negated else "tril"):
+        beside = mask.diagonal < 0 if mask.kind == "triu" else mask.diagonal < -1
+        return "" if beside else PAST
+    if mask.negated:
+        return NEXT if mask.diagonal > 0 else ITSELF if mask.diagonal < 0 and infinite else ""
+    return ITSELF if mask.diagonal == 0 and infinite else ""
+
+
+def _added(reading: Training, attends: set[int]) -> Iterator[Match]:
     """torch.tril(torch.full((n, n), -inf)): what is added to the scores."""
     filled = re.compile(
         r"torch\.(?P<kind>tril|triu)\((?:torch\.full\(\(?[\w.,()]+\)?,(?:float\('-inf'\)|-(?:\w+\.)*inf)(?:,\w+=[\w.]+)*\)"
         r"|\(torch\.ones\([\w.,()=]+\)\*(?:float\('-inf'\)|-(?:\w+\.)*inf)\))(?:,(?:diagonal=)?(?P<k>-?\d+))?\)"
     )
-    for text, span, _ in reading.cached(statements):
-        found = filled.search(text) if "inf" in text else None
-        if found is not None:
-            message = _wrong(found["kind"], False, int(found["k"] or 0), infinite=True)
-            if message:
-                yield Match(span, message)
+    made: dict[int, list[Match | None]] = {}
+    for text, span, scope in reading.cached(statements) if attends else ():
+        if scope in attends and re.search(r"tri[lu]\(", text):
+            found = filled.fullmatch(text)
+            mask = Triangle(found["kind"], int(found["k"] or 0), False) if found else None
+            message = _wrong(mask, infinite=True) if mask else ""
+            made.setdefault(scope, []).append(Match(span, message) if message else None)
+    for each in (one[0] for one in made.values() if len(one) == 1):
+        if each is not None:
+            yield each
