@@ -46,9 +46,9 @@ INVALID = (
         r"tokens: .* \[0, \d+\): -100\b",
         "Replace -100 in what is embedded only: the labels of the loss keep it, which marks what "
         "is ignored. Input ids that a collate function padded with it take PAD, "
-        "input_ids.masked_fill(input_ids == -100, PAD), with the attention mask; are they labels "
-        "that a decoder gets, shift them right first, so that it does not see what it predicts. "
-        "Labels have -100 at prompts, too: they are no input ids.",
+        "input_ids.masked_fill(input_ids == -100, PAD), with the attention mask. Labels "
+        "that a decoder gets are shifted right first, so that it does not see what it predicts. "
+        "Labels are no input ids: they have -100 at prompts, too.",
     ),
     (
         r"tokens: .* \[0, \d+\): -(?!100\b)",

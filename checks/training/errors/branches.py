@@ -17,7 +17,7 @@ COLORS = 4
 """Channels of an image at most."""
 TO_SIZE = ", then bring the output to its size, F.interpolate(output, size=(height, width))"
 OF_PIXELS = (
-    " If the target has the number of a class at each pixel, keep the channels, one for each "
+    "If the target has the number of a class at each pixel, keep the channels, one for each "
     "class, and use cross_entropy(output, target.squeeze(1).long())."
 )
 
@@ -82,7 +82,9 @@ def compared_maps(have: Sizes, want: Sizes) -> tuple[str, str] | None:
     if have[1] != want[1]:
         fixes.append(f"give the last layer {want[1]} channels (out_channels={want[1]})")
     fix = ", and ".join(fixes)
-    return cause, f"{fix[:1].upper()}{fix[1:]}.{OF_PIXELS * (want[1] == 1 != have[1])}"
+    if want[1] == 1 != have[1]:
+        return cause, f"{OF_PIXELS} Otherwise {fix}."
+    return cause, f"{fix[:1].upper()}{fix[1:]}."
 
 
 def _of_sequences(have: Sizes, want: Sizes) -> tuple[str, str] | None:

@@ -182,10 +182,11 @@ AS_FLOATS = "Convert the labels where they are made: {} takes floats, labels.flo
 
 
 OF_PLACES = (
-    "Where each place has one class (one-hot), pass class indices, labels.argmax over the dimension "
-    "of the classes; {} takes dimension 1 of the logits for them, so that [samples, length, classes] "
-    "needs logits.transpose(1, 2), labels.argmax(-1). Where a place may have several classes or "
-    "none, use torch.nn.functional.binary_cross_entropy_with_logits with labels.float()."
+    "Where each place has one class (one-hot), pass class indices, labels.argmax over the "
+    "dimension of the classes. {} takes dimension 1 of the logits for them: where they come last, "
+    "logits.transpose(1, 2) of [samples, length, classes], with labels.argmax(-1). Where a place "
+    "may have several classes or none, use "
+    "torch.nn.functional.binary_cross_entropy_with_logits with labels.float()."
 )
 
 
