@@ -136,7 +136,7 @@ CALLS = {
     ("cross_entropy", "input [8, 5]", "target [8, 5] int64"):
         "dtype-of-labels have several or none",
     ("cross_entropy", "input [8, 7, 5]", "target [8, 7, 5] int64"):
-        "dtype-of-labels logits.transpose(1, 2), labels.argmax(-1)",
+        "dtype-of-labels logits.transpose(1, 2) of [samples",
     ("multi_head_attention_forward", "query [4, 10, 32]", "key [4, 32, 49]", "value [4, 32, 49]",
      "in_proj_weight [96, 32]"): "layer-size key.transpose(1, 2)",
     ("add", "[4, 8, 20, 20]", "[4, 8, 10, 10]"): "differing-sizes cut a mask or a bias",
