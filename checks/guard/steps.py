@@ -250,8 +250,7 @@ SCHEDULES = Check(
     passes=("no scheduler is stepped more or less often than its own length says",),
     warns=(
         "one is stepped 1.5 times as often as its optimizer, and goes on after its end",
-        "a cosine shorter than half an epoch, a decay per epoch, or milestones that all lie in the "
-        "first half of the first epoch, is stepped at every step",
+        "a cosine shorter than half an epoch, or a decay per epoch, is stepped at every step",
         "one whose length is the number of steps is stepped once per epoch",
         "one is never stepped, or changes the rates of an optimizer that another has replaced",
         "the metric of ReduceLROnPlateau only gets worse by its mode, or is always the same",

@@ -44,9 +44,11 @@ INVALID = (
     ),
     (
         r"tokens: .* \[0, \d+\): -100\b",
-        "Replace -100 in the copy that is embedded only, decoder_ids = labels.masked_fill(labels "
-        "== -100, PAD): the labels of the loss keep it, which marks what is ignored. Models of "
-        "transformers do so with the labels they get.",
+        "Replace -100 in what is embedded only: the labels of the loss keep it, which marks what "
+        "is ignored. Input ids that a collate function padded with it take PAD, "
+        "input_ids.masked_fill(input_ids == -100, PAD), with the attention mask. Labels "
+        "that a decoder gets are shifted right first, so that it does not see what it predicts. "
+        "Labels are no input ids: they have -100 at prompts, too.",
     ),
     (
         r"tokens: .* \[0, \d+\): -(?!100\b)",

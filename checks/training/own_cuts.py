@@ -176,7 +176,7 @@ def _of_zero(cut: Cut, place: str, operation: str) -> str:
 def _parameter(remark: str) -> str:
     """The parameter of 0 that a remark names, or the layer whose result is 0 because of it."""
     found = known.PARAMETER.search(remark)
-    if found and found[1] and "." in found[2]:
+    if found and found[1] and found[2].endswith((".weight", ".bias")):
         return f"the weight of {found[2].rpartition('.')[0]}"
     return found[2] if found else "that parameter"
 

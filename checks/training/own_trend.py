@@ -270,8 +270,7 @@ RISES_FIX = (
 )
 MAXIMIZES_FIX = "Omit maximize=True: the optimizer raises the loss instead of lowering it."
 DIVERGES_FIX = (
-    "Lower the learning rate: 1e-3 to 1e-1 is usual for SGD, 1e-5 to 1e-3 for Adam; warm it up "
-    "from 0 over the first steps, and clip the gradients.\n"
+    "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
 )
 INITIAL_FIX = (

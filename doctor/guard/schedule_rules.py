@@ -34,8 +34,6 @@ class Use:
     turns: int = 0
     beside: int = 0
     """Calls of other schedulers of the optimizer."""
-    milestone: int = 0
-    """The last one of MultiStepLR."""
 
     @property
     def rare(self) -> bool:
@@ -70,13 +68,6 @@ def now(use: Use) -> Found:
         text = (
             f"{use.name} is stepped at every step: the learning rate fell from {use.initial:.3g} "
             f"to {use.rate:.3g} in {use.steps:,} steps, and an epoch has {use.batches:,}"
-        )
-        yield "per-epoch", text
-    elif at_every_step and use.epochs > 1 and 0 < 2 * use.milestone <= use.batches:
-        text = (
-            f"{use.name} is stepped at every step: its last milestone, {use.milestone:,}, is in "
-            f"the first half of the first epoch, which has {use.batches:,} steps, and the training "
-            f"goes on at {use.rate:.3g}, of {use.initial:.3g}"
         )
         yield "per-epoch", text
 

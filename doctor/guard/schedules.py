@@ -33,7 +33,6 @@ class Schedule:
     def __init__(self, scheduler: Foreign, backwards: int) -> None:
         self.scheduler, self.optimizer = weakref.ref(scheduler), weakref.ref(scheduler.optimizer)
         self.name, self.horizon = type(scheduler).__name__, _horizon(scheduler)
-        self.milestone = _last_milestone(scheduler)
         self.plateau = self.name == "ReduceLROnPlateau"
         self.mode: str = scheduler.mode if self.plateau else ""
         self.patience: int = scheduler.patience if self.plateau else 0
@@ -162,7 +161,6 @@ class Schedules:
             max(rates.highest, default=0.0),
             rates.turns,
             sum(of_the_same) - calls,
-            schedule.milestone,
         )
         self._report(rules(use))
 
@@ -199,14 +197,6 @@ def _horizon(scheduler: Foreign) -> int:
     for function in values.get("lr_lambdas") or ():  # of transformers
         value = value or (getattr(function, "keywords", None) or {}).get("num_training_steps")
     return int(value) if isinstance(value, (int, float)) and value > 0 else 0
-
-
-def _last_milestone(scheduler: Foreign) -> int:
-    """Of MultiStepLR, after which its rate stays the same; 0 of others."""
-    values = scheduler.__dict__.get("milestones")
-    if type(scheduler).__name__ != "MultiStepLR" or not values:
-        return 0
-    return int(max(values))
 
 
 def install(switch: Switch, patches: Patches, schedules: Schedules) -> None:

@@ -77,7 +77,7 @@ def test_tokens_that_attend_to_themselves_are_a_note() -> None:
         ("tokens: 1 of 6 values outside the vocabulary [0, 50): 50", "one row more"),
         ("tokens: 2 of 6 values outside the vocabulary [0, 50): 50, 61", "resize_token_embeddings"),
         ("tokens: 1 of 6 values outside the vocabulary [0, 5): 50", "resize_token_embeddings"),
-        ("tokens: 5 of 30 values outside the vocabulary [0, 40): -100", "in the copy that is"),
+        ("tokens: 5 of 30 values outside the vocabulary [0, 40): -100", "no input ids"),
         ("tokens: 5 of 30 values outside the vocabulary [0, 40): -1", "masked_fill(ids < 0, 0)"),
         ("labels: 1 of 6 values outside [0, 5): 5", "as many outputs as there are classes"),
         ("labels: 1 of 6 values outside [0, 5): 5; the smallest label is 1", "Subtract 1 from"),
@@ -207,6 +207,7 @@ def test_an_optimizer_of_earlier_layers_is_told_from_one_with_too_few_groups() -
     [
         ("the other factor, the parameter l3.weight, is 0 throughout", "l3.weight"),
         ("the other factor, computed from the parameter l2.bias, is 0 throughout", "weight of l2"),
+        ("the other factor, computed from the parameter block.gamma, is 0", "block.gamma"),
     ],
 )
 def test_a_factor_of_zeros_is_named(remark: str, named: str) -> None:

@@ -121,7 +121,25 @@ CALLS = {
         "outputs-and-targets output[..., :28, :28]",
     ("l1_loss", "input [8, 2, 14, 14]", "target [8, 1, 28, 28]"):
         "outputs-and-targets (out_channels=1)",
-    ("mse_loss", "input [6, 30, 5]", "target [6, 10, 5]"): "outputs-and-targets output[:, -10:]",
+    ("mse_loss", "input [6, 30, 5]", "target [6, 10, 5]"): "outputs-and-targets Where it has",
+    ("mse_loss", "input [8, 4, 100]", "target [8, 2, 100]"):
+        "outputs-and-targets (out_channels=2)",
+    ("l1_loss", "input [8, 100, 4]", "target [8, 7, 4]"): "outputs-and-targets depends on the task",
+    ("binary_cross_entropy", "input [8, 10, 28, 28]", "target [8, 1, 28, 28]"):
+        "outputs-and-targets target.squeeze(1).long()",
+    ("mse_loss", "input [8, 3, 32, 32]", "target [8, 28, 28, 3]"):
+        "outputs-and-targets target.permute(0, 3, 1, 2), then",
+    ("cross_entropy", "input [8, 1]", "target [8, 1] int64"):
+        "dtype-of-labels over one output cross_entropy is always 0",
+    ("cross_entropy", "input [8, 1, 9, 9]", "target [8, 1, 9, 9] int64"):
+        "dtype-of-labels binary_cross_entropy_with_logits",
+    ("cross_entropy", "input [8, 5]", "target [8, 5] int64"):
+        "dtype-of-labels have several or none",
+    ("cross_entropy", "input [8, 7, 5]", "target [8, 7, 5] int64"):
+        "dtype-of-labels logits.transpose(1, 2) of [samples",
+    ("multi_head_attention_forward", "query [4, 10, 32]", "key [4, 32, 49]", "value [4, 32, 49]",
+     "in_proj_weight [96, 32]"): "layer-size key.transpose(1, 2)",
+    ("add", "[4, 8, 20, 20]", "[4, 8, 10, 10]"): "differing-sizes cut a mask or a bias",
     ("sub", "[60000, 1]", "[60000]"): "memory-of-a-broadcast 3,600,000,000 values",
     ("cross_entropy", "input [32, 32]", "target [16] int64"): "rows-and-labels arange(n) + n",
     ("embedding", "input [4, 8]", "weight [9, 3]"): "embedding-of-floats .long()",
@@ -145,6 +163,11 @@ NUMBERS = {
     ("reshape", -1, 7): ("[4, 10]", "view-size a multiple of 7"),
     ("view", -1, 3136): ("[16, 64, 8, 8]", "view-size set in_features=4096"),
     ("view", 16, 300): ("[16, 10, 20]", "view-size set in_features=200"),
+    ("view", -1, 3072): ("[2, 5, 3, 36, 36]", "view-size Choose sizes"),  # rows of frames
+    ("view", -1, 1024): ("[2, 5, 28, 28]", "view-size Choose sizes"),
+    ("view", -1, 21): ("[4, 8, 8, 20]", "view-size Choose sizes"),  # of pixels
+    ("view", -1, 64): ("[2, 7, 4, 15]", "view-size Choose sizes"),  # of heads
+    ("view", 4, 9): ("[4, 9, 31]", "view-size Choose sizes"),
     ("view", -1, 32): ("[4, 10, 31]", "view-size Choose sizes"),  # rows of tokens
     ("expand", 2, 20): ("[1, 16]", "differing-sizes does not expand to [2, 20]"),
     ("expand", 4, 8): ("[4]", "missing-dimension unsqueeze(1)"),
@@ -167,7 +190,11 @@ def test_whole_numbers_among_the_arguments_are_read(call: Any) -> None:
     ("shapes", "axis", "part"),
     [
         (("[30, 1, 4]", "[30, 3]"), 1, "x.squeeze(1) for those of [30, 1, 4]"),
-        (("[8, 1, 16]", "[8, 5]"), -1, "x.squeeze(1)"),
+        (("[8, 1, 16]", "[8, 5]"), -1, "[8, 1, 5], or x.squeeze(1)"),  # one step of a decoder
+        (("[8, 7, 16]", "[8, 16]"), 1, "Write x.unsqueeze(1) for those of [8, 16]: [8, 1, 16]."),
+        (("[8, 1, 16]", "[8, 16]"), 1, "[8, 1, 16], or x.squeeze(1)"),
+        (("[8, 1, 9, 9]", "[8, 9, 9]"), 1, "Write x.unsqueeze(1) for those of [8, 9, 9]"),
+        (("[8, 7, 16]", "[8, 7]"), 2, "[8, 7, 1], or x[:, None].expand(-1, 7, -1)"),
         (("[8, 7, 16]", "[8, 5]"), 2, "x[:, None].expand(-1, 7, -1)"),
         (("[8, 7, 16]", "[8, 5]"), 1, "keep the one that is missing"),
         (("[1, 7, 16]", "[4, 16]"), 0, "keep the one that is missing"),
@@ -744,28 +771,17 @@ def test_a_norm_of_images_with_channels_last_is_permuted_there_and_back() -> Non
     assert re.search(r"\(x\.(transpose\(1, 3\)\)\.transpose\(1, 3\)|permute)", fix)
 
 
-@pytest.mark.parametrize(
-    ("labels", "fix"),
-    [
-        ((6,), "Pass batch_first=True where attention is created"),
-        ((6, 1), "Pass batch_first=True where attention is created"),
-        ((9,), "A padding mask has its samples first"),  # the samples are second
-        ((6, 9), "A padding mask has its samples first"),  # one for each token
-    ],
-)
-def test_labels_decide_which_dimension_of_a_mask_has_the_samples(
-    labels: tuple[int, ...], fix: str
-) -> None:
+def test_values_for_each_step_are_no_proof_of_the_order_of_a_mask() -> None:
     layout = seen.Layout(batch_first=False, inputs={"key_padding_mask": (6, 9)}, options={})
     record = own(
         "AssertionError: Expected key_padded_mask.shape[0] to be 9, but got 6",
         layout,
-        batch=(BatchTensor(name="labels", dtype="int64", shape=labels),),
+        batch=(BatchTensor(name="times", dtype="float32", shape=(6,)),),
         function="multi_head_attention_forward",
         module="attention",
         operands=(tensor("query [6, 9, 32]"),),
     )
-    assert fix_of(record).startswith(fix)
+    assert fix_of(record).startswith("A padding mask has its samples first")
 
 
 @pytest.mark.parametrize(

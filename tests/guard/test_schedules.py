@@ -31,10 +31,6 @@ NOW = [
     (use("StepLR", horizon=0, rate=1e-5, steps=90, calls=90), "per-epoch"),
     (use("StepLR", horizon=0, rate=1e-5), ""),
     (use("StepLR", horizon=0, rate=1e-5, calls=4), ""),
-    (use("MultiStepLR", horizon=0, rate=1e-3, milestone=20), "per-epoch"),
-    (use("MultiStepLR", horizon=0, rate=1e-3, milestone=20, epochs=1), ""),  # one epoch, in steps
-    (use("MultiStepLR", horizon=0, rate=1e-3, milestone=150), ""),  # in the third epoch
-    (use("MultiStepLR", horizon=0, milestone=20, calls=4), ""),
 ]
 END = [
     (use(), ""),

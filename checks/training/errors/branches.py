@@ -13,6 +13,13 @@ from doctor.facts.raised import Raised
 
 ADDITION = re.compile(r"(__)?[ir]?add_?(__)?")
 STRIDES = range(1, 9)
+COLORS = 4
+"""Channels of an image at most."""
+TO_SIZE = ", then bring the output to its size, F.interpolate(output, size=(height, width))"
+OF_PIXELS = (
+    "If the target has the number of a class at each pixel, keep the channels, one for each "
+    "class, and use cross_entropy(output, target.squeeze(1).long())."
+)
 
 
 def added_maps(raised: Raised, call: Call) -> Explanation | None:
@@ -30,8 +37,9 @@ def added_maps(raised: Raised, call: Call) -> Explanation | None:
     layer = f"nn.Conv{len(large) - 2}d({large[1]}, {small[1]}, kernel_size=1, stride={stride})"
     same = "give both branches the same stride, or " if large[1] == small[1] else ""
     fix = (
-        f"In a residual block {same}pass its input through {layer}, which makes {text(small)} of "
-        f"{text(large)}, and add the result."
+        "Make these sizes equal: cut a mask or a bias as its tensor was cut. If both are feature "
+        f"maps of convolutions, in a residual block {same}pass its input through {layer}, which "
+        f"makes {text(small)} of {text(large)}, and add the result."
     )
     if stride > 1:
         fix += (
@@ -57,6 +65,13 @@ def compared_maps(have: Sizes, want: Sizes) -> tuple[str, str] | None:
         return None
     if len(have) == 3:
         return _of_sequences(have, want)
+    cause = f"the output is {text(have[1:])} for each sample, its target {text(want[1:])}"
+    if len(have) == 4 and have[1] == want[3] <= COLORS < want[1]:
+        resize = have[2:] != want[1:3]
+        return (
+            cause,
+            f"Put the channels of the target second, target.permute(0, 3, 1, 2){TO_SIZE * resize}.",
+        )
     fixes = []
     if have[2:] != want[2:]:
         fixes.append("bring the output to the size of the target, "
@@ -66,22 +81,20 @@ def compared_maps(have: Sizes, want: Sizes) -> tuple[str, str] | None:
             fixes[0] += f", or cut what a decoder makes too large, output[..., {cut}]"
     if have[1] != want[1]:
         fixes.append(f"give the last layer {want[1]} channels (out_channels={want[1]})")
-    cause = f"the output is {text(have[1:])} for each sample, its target {text(want[1:])}"
     fix = ", and ".join(fixes)
+    if want[1] == 1 != have[1]:
+        return cause, f"{OF_PIXELS} Otherwise {fix}."
     return cause, f"{fix[:1].upper()}{fix[1:]}."
 
 
 def _of_sequences(have: Sizes, want: Sizes) -> tuple[str, str] | None:
-    """As many values at each of another number of positions."""
+    """As many values behind dimension 1, which has channels behind a convolution and positions
+    behind other layers."""
     if have[2] != want[2]:
         return None
-    cause = f"{have[1]} positions of the output against {want[1]} of the target"
-    if have[1] < want[1]:
-        return cause, (
-            f"Let the model give {want[1]} positions, or compare those that belong to its "
-            f"{have[1]}: for a forecast the target has what follows its input only."
-        )
+    cause = f"{have[1]} in dimension 1 of the output against {want[1]} of the target"
     return cause, (
-        f"Compare the positions that belong together: the last {want[1]}, output[:, -{want[1]}:], "
-        "where the target follows the input, as in a forecast."
+        f"Where dimension 1 has channels, as behind nn.Conv1d, give the last layer {want[1]} "
+        f"(out_channels={want[1]}). Where it has positions, let the model give {want[1]}, or "
+        "compare those that belong together: which ones depends on the task."
     )

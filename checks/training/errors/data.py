@@ -11,7 +11,6 @@ from doctor.checks.training.errors.explanation import (
     OwnProof,
     Proof,
     first_of,
-    module,
     seen_as,
 )
 from doctor.checks.training.errors.heads import mask_for_each_head
@@ -50,7 +49,7 @@ MASK_FIX = (
 # Lengths
 
 
-def mask_of_samples_first(raised: Raised, own: OwnModel) -> Explanation | None:
+def mask_of_samples_first(raised: Raised) -> Explanation | None:
     """A mask of padding in the order of the query, which the layer takes with the length first."""
     layout, query = raised.first(Layout), raised.operand("query")
     masks = [sizes for name, sizes in layout.inputs.items() if "padding_mask" in name] \
@@ -63,20 +62,8 @@ def mask_of_samples_first(raised: Raised, own: OwnModel) -> Explanation | None:
     return Explanation(
         f"the attention takes its input {text(sizes_of(query))} for {samples} samples of length "
         f"{length}, and takes a mask ({samples}, {length}); this one is {text(masks[0])}",
-        _of_mask(raised, length, samples, own),
+        MASK_FIX,
     )
-
-
-def _of_mask(raised: Raised, length: int, samples: int, own: OwnModel) -> str:
-    """The remedy by the labels of the batch, if each sample has one: they say which dimension of
-    the input the samples are."""
-    labels = {each.shape[0] for each in own.batch if each.shape and each.shape[1:] in ((), (1,))}
-    if length in labels and samples not in labels:
-        return (
-            f"Pass batch_first=True where {module(raised)} is created: its input has {length} "
-            "samples first, as the labels of the batch are, and the mask is right then."
-        )
-    return MASK_FIX
 
 
 def samples_second(raised: Raised, own: OwnModel) -> Explanation | None:
@@ -243,7 +230,7 @@ def no_parameters(raised: Raised) -> Explanation | None:
 PROOFS: dict[str, Proof] = {
     "absent-in-samples": seen_as(AbsentInSamples),
     "unequal-samples": seen_as(UnequalSamples),
-    "attention-mask-shape": mask_for_each_head,
+    "attention-mask-shape": first_of(mask_of_samples_first, mask_for_each_head),
     "decoder-without-inputs": seen_as(TransformerInputs, refused=True, decoder=True, ids=False),
     "ids-and-embeddings": seen_as(TransformerInputs, refused=True, decoder=False),
     "prefixed-keys": prefixed_keys,
@@ -257,7 +244,6 @@ PROOFS: dict[str, Proof] = {
 OWN_PROOFS: dict[str, OwnProof] = {
     "samples-second": samples_second,
     "labels-of-another-length": labels_of_another_length,
-    "attention-mask-shape": mask_of_samples_first,
     "columns-dropped": removed_columns,
     "extra-dimension": sample_of_one_row,
 }

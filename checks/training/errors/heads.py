@@ -36,8 +36,10 @@ def width_of_keys(raised: Raised) -> Explanation | None:
         return None
     return Explanation(
         f"the queries are {width} wide, the keys {keys} and the values {values}",
-        f"Pass kdim={keys}, vdim={values} where {module(raised)} is created: it takes keys and "
-        "values of the width of the queries unless it is told theirs.",
+        f"If the last dimension of the keys, {keys}, has their features, pass kdim={keys}, "
+        f"vdim={values} where {module(raised)} is created, which takes the width of the queries "
+        "otherwise. If it has their places, as behind a convolution and flatten(2), exchange the "
+        "dimensions before the call instead, key.transpose(1, 2).",
     )
 
 

@@ -78,22 +78,29 @@ def joined_dimensions(raised: Raised) -> Explanation | None:
     cause = f"{text(small)} and {text(large)} have other numbers of dimensions"
     if {len(each) for each in found} != {len(small), len(small) + 1}:
         return Explanation(cause)
-    for n, size in enumerate(large):
-        rest = large[:n] + large[n + 1 :]
-        if size == 1 and n and _joins(rest, small, axes[0]):
-            return Explanation(
-                cause,
-                f"Write x.squeeze({n}) for those of {text(large)}, which become {text(rest)}: an "
-                "index such as x[:, i:i + 1] keeps the dimension that x[:, i] removes.",
-            )
-    spread = (small[0], large[1], *small[1:]) if len(large) == 3 else ()
-    if spread and small[0] == large[0] and _joins(large, spread, axes[0]):
-        return Explanation(
-            cause,
-            f"Repeat those of {text(small)} at each position, x[:, None].expand(-1, {large[1]}, "
-            f"-1): they become {text(spread)}.",
+    fixes = _fitting(small, large, axes[0])
+    if not fixes:
+        return Explanation(cause)
+    behind = ", as the layer behind it expects" if len(fixes) > 1 else ""
+    return Explanation(cause, f"Write {', or '.join(fixes)}{behind}.")
+
+
+def _fitting(small: Sizes, large: Sizes, axis: int) -> list[str]:
+    """What makes both fit: which of them is meant, the shapes do not say."""
+    fixes = []
+    for n in range(1, len(large)):
+        rest, grown = large[:n] + large[n + 1 :], (*small[:n], 1, *small[n:])
+        if _joins(large, grown, axis):
+            fixes.append(f"x.unsqueeze({n}) for those of {text(small)}: {text(grown)}")
+        if len(large) == 3 and large[n] == 1 and _joins(rest, small, axis):
+            fixes.append(f"x.squeeze({n}) for those of {text(large)}: {text(rest)}")
+    spread = (small[0], large[1], *small[1:]) if len(large) == 3 and large[1] > 1 else ()
+    if spread and axis % 3 == 2 and _joins(large, spread, axis):
+        fixes.append(
+            f"x[:, None].expand(-1, {large[1]}, -1) for those of {text(small)}, which repeats them "
+            f"at each position: {text(spread)}"
         )
-    return Explanation(cause)
+    return fixes
 
 
 def _joins(first: Sizes, other: Sizes, axis: int) -> bool:

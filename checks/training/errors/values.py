@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from doctor.checks.training.errors.changes import Sizes
 from doctor.checks.training.errors.explanation import (
     Explanation,
     Proof,
@@ -159,7 +160,7 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
     if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
         return None
     shaped = " and has the shape of class indices" if as_indices else ""
-    fix = AS_FLOATS if raised.function in PROBABILITIES else AS_PROBABILITIES
+    fix = AS_FLOATS if raised.function in PROBABILITIES else _of_classes(raised, sizes_of(target))
     fix = AS_INDICES if as_indices else fix
     clause = f"the target {text(sizes_of(target))} is {target.dtype}{shaped}"
     return Explanation(clause, fix.format(raised.function))
@@ -168,11 +169,34 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
 AS_INDICES = (
     "Convert the labels where they are made: {} takes class indices as int64, labels.long()."
 )
-AS_PROBABILITIES = (
-    "Pass labels that have a value for each class as floats, labels.float(): {} takes them for "
-    "probabilities. One-hot rows become class indices with labels.argmax(1)."
+OF_ONE_LOGIT = (
+    "Use torch.nn.functional.binary_cross_entropy_with_logits with labels.float(): over one output "
+    "{} is always 0. For more than two classes give the last layer one output for each."
+)
+OF_ROWS = (
+    "Where each row has one class (one-hot), pass class indices, labels.argmax(1). Where it may "
+    "have several or none, these are labels of their own: use "
+    "torch.nn.functional.binary_cross_entropy_with_logits with labels.float()."
 )
 AS_FLOATS = "Convert the labels where they are made: {} takes floats, labels.float()."
+
+
+OF_PLACES = (
+    "Where each place has one class (one-hot), pass class indices, labels.argmax over the "
+    "dimension of the classes. {} takes dimension 1 of the logits for them: where they come last, "
+    "logits.transpose(1, 2) of [samples, length, classes], with labels.argmax(-1). Where a place "
+    "may have several classes or none, use "
+    "torch.nn.functional.binary_cross_entropy_with_logits with labels.float()."
+)
+
+
+def _of_classes(raised: Raised, sizes: Sizes) -> str:
+    """The remedy for whole numbers of the shape of the logits; "" of another loss."""
+    if raised.function != "cross_entropy" or len(sizes) < 2:
+        return ""
+    if sizes[1] == 1:
+        return OF_ONE_LOGIT
+    return OF_ROWS if len(sizes) == 2 else OF_PLACES
 
 
 def _indices(logits: Operand, target: Operand) -> bool:

@@ -24,14 +24,13 @@ def view_size(raised: Raised) -> Explanation | None:
         return None
     needs = f"a multiple of {known:,}" if -1 in target else f"{known:,}"
     cause = f"{text(sizes)} has {total:,} values, {text(target)} needs {needs}"
-    per_sample = target[0] == sizes[0] or (target[0] == -1 and len(sizes) > 3)
-    if len(target) == 2 < len(sizes) and per_sample:  # [N, T, C] may be cut into rows of tokens
-        features = math.prod(sizes[1:])
+    features = math.prod(sizes[1:])
+    if _is_of_samples(sizes, target):
         return Explanation(
             cause,
-            f"Write x.flatten(1) in that line, which makes [{sizes[0]}, {features}] of "
-            f"{text(sizes)} whatever their number is, and set in_features={features} in the "
-            f"linear layer behind it, in place of {target[1]}.",
+            "If each row is a sample, write x.flatten(1) in that line, which makes "
+            f"[{sizes[0]}, {features}] of {text(sizes)} whatever their number is, and set "
+            f"in_features={features} in the linear layer behind it, in place of {target[1]}.",
         )
     rest = math.prod(target[1:])
     if -1 in target or sizes[:1] == target[:1] or not rest or total % rest:
@@ -41,6 +40,15 @@ def view_size(raised: Raised) -> Explanation | None:
         f"Do not write the batch size down: the first size is {target[0]} there, and "
         f"{total // rest} fits. Write x.size(0) or -1 for it, or x.flatten(1).",
     )
+
+
+def _is_of_samples(sizes: Sizes, target: Sizes) -> bool:
+    """Whether rows of that width are samples, and no tokens, pixels or frames: it is nearer to all
+    values of a sample than to those of a part."""
+    given = target[0] == sizes[0] and len(sizes) in (3, 4)
+    if len(target) != 2 or not (given or (target[0] == -1 and len(sizes) == 4)):
+        return False
+    return target[1] ** 2 > math.prod(sizes[1:]) * math.prod(sizes[2:])
 
 
 PRODUCT_OF_SIZES = (

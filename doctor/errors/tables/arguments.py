@@ -200,7 +200,7 @@ ROWS = (
         why="A loss takes its labels in one dtype.",
         fix="Convert the labels: cross_entropy takes class indices as int64, labels.long(), or a "
         "probability for each class as floats; binary_cross_entropy takes floats, labels.float(). "
-        "One-hot labels of integers become indices with labels.argmax(1).",
+        "One-hot labels of integers become indices with argmax over the dimension of the classes.",
         told_by="the function is a loss",
         sources=("torch-losses",),
     ),

@@ -45,13 +45,6 @@ def lstm_without_batch_first():
     return _trained(lambda m, x: m.b(m.a(x)[0][:, -1]), batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 3))
 
 
-def forecaster_without_batch_first():
-    batch = torch.randn(6, 5, 8), torch.randn(6, 1)
-    loss = lambda m, b: F.mse_loss(m(b[0]), b[1])
-    run = lambda m, x: m.b(m.a(x)[0][:, -1])
-    return _trained(run, batch, loss, a=nn.LSTM(8, 8), b=nn.Linear(8, 1))
-
-
 def gru_without_batch_first():
     batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
     return _trained(lambda m, x: m.b(m.a(x)[0].mean(1)), batch, a=nn.GRU(8, 8), b=nn.Linear(8, 3))
@@ -130,6 +123,13 @@ def healthy_series_of_two_tracks():
     loss = lambda m, b: F.mse_loss(m(b[0]), b[1])
     run = lambda m, x: m.b(m.a(x)[0].flatten(1))
     return _trained(run, batch, loss, a=nn.GRU(8, 8), b=nn.Linear(16, 1))
+
+
+def healthy_stations_of_one_series():
+    batch = torch.randn(9, 5, 8), torch.randn(9, 1)  # the last station is the target
+    loss = lambda m, b: F.mse_loss(m(b[0]), b[1])
+    run = lambda m, x: m.b(m.a(x)[0][:, -1])
+    return _trained(run, batch, loss, a=nn.LSTM(8, 8), b=nn.Linear(8, 1))
 
 
 def healthy_turns_of_one_dialog():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, Iterable, List, NamedTuple, Set, Tuple
+from typing import Any, Dict, List
 
 import torch
 
@@ -27,8 +27,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     The axis of the batch is the one that follows its size. Only a softmax over it, a layer that
     takes it for time, and a view that exchanges it are named: graph networks, contrastive losses
     and capacities of experts mix samples on purpose. A one-dimensional tensor, a label for each
-    sample, proves the layout; for a layer whose last step is taken, labels [samples, values]
-    do so, too.
+    sample, proves the layout; labels [n, values] do not, which series with the time first have.
     """
     count = subjects.first_dimension(subject.batch)
     if not count or count < 3:
@@ -38,8 +37,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     )
     over: List[Operation] = []
     offsets: List[Operation] = []
-    layers: List[TimeFirst] = []
-    ends: Set[Tuple[int, ...]] = set()
+    layers: List[Operation] = []
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if name in SOFTMAX and _over_samples(args, options, count):
@@ -48,7 +46,6 @@ def trial(subject: Subject) -> Dict[str, Any]:
             over.append(Operation("%s() that exchanges axes" % name, outputs.place()))
         elif name in INDEXING and (text := _leaves_out(name, args, options, count)):
             offsets.append(Operation(text, outputs.place()))
-        ends.update(_taken_at_the_end(name, args))
 
     with module_hooks(subject.module, functools.partial(_time_first, layers, count)):
         whole = outputs.forward(subject, subject.batch, note)
@@ -71,10 +68,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     )
     if not moved:
         return {"applies": True, "found": ""}
-    parts = list(containers.tensors(subject.batch).values())
-    labelled = any(each.dim() == 1 for each in parts)
-    named = over if labelled else []
-    named += [each.operation for each in layers if labelled or each.is_proven_by(parts, ends)]
+    labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
+    named = over + layers if labelled else []
     kind = "offset" if labelled and offsets and not named else "samples"
     operation, place = ([*named, *offsets * labelled] or [Operation("", "")])[0]
     return {"applies": True, "found": kind, "operation": operation, "place": place}
@@ -115,33 +110,8 @@ def _takes_for_another_axis(value: torch.Tensor, result: torch.Tensor, count: in
     return after[:2] == (before[1], before[0])
 
 
-class TimeFirst(NamedTuple):
-    """A layer that reads the first axis as time and gets the samples there."""
-
-    operation: Operation
-    sizes: Tuple[int, ...]
-    """Of its input."""
-
-    def is_proven_by(self, parts: Iterable[torch.Tensor], ends: Set[Tuple[int, ...]]) -> bool:
-        """Whether the last entry of its second axis is taken, which is no sample but a step, and
-        the batch has labels [samples, values] that are none of that axis."""
-        samples, steps = self.sizes[:2]
-        return (samples, steps) in ends and any(
-            each.dim() == 2 and len(each) == samples and each.shape[1] != steps for each in parts
-        )
-
-
-def _taken_at_the_end(name: str, args: Any) -> List[Tuple[int, ...]]:
-    """The first two sizes of x in x[:, -1], with x of [n, m, width]."""
-    key = args[1] if name == "__getitem__" else None
-    if not isinstance(key, tuple) or len(key) < 2 or args[0].dim() != 3 or key[0] != slice(None):
-        return []
-    last = isinstance(key[1], int) and key[1] in (-1, args[0].shape[1] - 1)
-    return [tuple(args[0].shape[:2])] if last else []
-
-
 def _time_first(
-    found: List[TimeFirst], count: int, name: str, layer: torch.nn.Module, args: Any, options: Any
+    found: List[Operation], count: int, name: str, layer: torch.nn.Module, args: Any, options: Any
 ) -> None:
     """Notes a layer that reads the first axis as time and gets the samples there.
 
@@ -156,4 +126,4 @@ def _time_first(
     if len(sizes) == 3 and sizes[0] == count and sizes[1] not in (1, count):
         kind = type(layer).__name__
         text = "%s (%s without batch_first) reads samples as time" % (name, kind)
-        found.append(TimeFirst(Operation(text, ""), sizes))
+        found.append(Operation(text, ""))
