@@ -21,11 +21,13 @@ from doctor.checks.rehearsal.failing import (
 from doctor.checks.rehearsal.memory import FITS, exhausted
 from doctor.checks.rehearsal.parting import (
     AS_MANY,
+    MISMATCHED,
     ON_ALL,
     SAME_CALLS,
     TOGETHER,
     alone,
     fewer_batches,
+    mismatched,
     of_parted,
     parted,
     under,
@@ -94,6 +96,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
         return _apart(rehearsal, run, f"{ended}: {apart}", raised(run))
     if gone := parted(run):
         return of_parted(rehearsal, f"{ended}: {gone}")
+    if apart := mismatched(run):
+        return fail(f"{ended}: {apart}", fix=MISMATCHED)
     if (gone := raised(run)) and any(f"{path}'" in gone for path in run.shared):
         return fail(f"{ended}{place(run)}{gone}; more than one rank writes that file", fix=RANK_0)
     failed = failed_save(rehearsal, run)

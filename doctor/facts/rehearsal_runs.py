@@ -51,7 +51,10 @@ class KeptGraphs(Section, frozen=True, kw_only=True):
     """After this one."""
     graphs: int
     nodes: int = 0
-    """Of all graphs that tensors in memory reach, freed or not; at most 20,000."""
+    """Of graphs from before the previous look that tensors in memory reach, freed or not; at most
+    20,000."""
+    hooks: int = 0
+    """Most hooks of one module."""
     used: int = 0
     """Bytes in use: on the GPU, or resident on a CPU."""
 
@@ -244,6 +247,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     """Checkpoints below {output} that were removed while they were the newest."""
     tail: tuple[Text, ...] = ()
     """The last lines that it printed, where it failed."""
+    mismatch: Text = ""
+    """The line of its output that says that ranks called different collectives."""
     refusals: tuple[Text, ...] = ()
     """Lines of its output that speak of a refused write."""
     frames: tuple[Text, ...] = ()
@@ -255,6 +260,10 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     none."""
     handled_by: Text = ""
     """The function of Python that handles the signal; "": none does."""
+    raised_by_handler: Text = ""
+    """Class and message of the exception that the handler raised."""
+    reached: bool | None = None
+    """The signal came to the process that waited for it in its step; None: not known."""
     lost_flags: tuple[Text, ...] = ()
     """The function that handles the signal, and the flags that it sets as variables of its own,
     without `global`."""
