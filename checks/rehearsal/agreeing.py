@@ -16,7 +16,8 @@ WRAP = (
 CALL_WRAPPED = (
     "Call the wrapped model, model(batch) and not model.module(batch) or a method of "
     "model.module, for every loss: only its forward pass makes backward() average the gradients. "
-    "Compute the loss from what it returns, or move that method's code into forward(). What "
+    "Compute the loss from what it returns, or move that method's code into forward(). Under "
+    "no_sync() nothing is averaged, either: leave it for the last pass before each step. What "
     "changes gradients after the backward pass (noise, a clip) must be the same on all ranks."
 )
 OWN_RANK = (

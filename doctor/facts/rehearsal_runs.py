@@ -85,6 +85,8 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     """The handler of a signal that this exception came from; "": it came from none."""
     in_model: bool = False
     """It came from a module of torch that was called."""
+    in_loader: bool = False
+    """It came from a loader, which reads and joins samples."""
     dtypes: Text = ""
     """The dtype of a weight after its last step and at that exception, where they differ."""
     grad_off: bool = False
@@ -173,6 +175,8 @@ class Waiting(Section, frozen=True, kw_only=True):
     """It had not returned."""
     ended: bool = False
     """The process had ended by itself before."""
+    called: Text = ""
+    """The function of a library that it called there, and that one's file."""
     loop: Text = ""
     """The while loop around that place, where it takes no step."""
     condition: Text = ""

@@ -96,6 +96,7 @@ def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ..
                 collective=last.name[:100] if last else "",
                 number=last.number if last else 0,
                 inside=inside,
+                called=_waits_in(text.rpartition(CURRENT)[2]).removeprefix(", in ")[:200],
                 loop=hide_secrets(_loop(text)),
                 condition=hide_secrets(_condition(place, text)),
                 ended=end is not None,

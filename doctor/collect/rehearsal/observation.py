@@ -75,6 +75,7 @@ class Observed:
             place=hide_secrets(end.place)[:LONGEST] if end and end.error else "",
             handler=end.handler[:100] if end and end.error else "",
             in_model=end is not None and end.in_model,
+            in_loader=end is not None and end.in_loader,
             dtypes=end.dtypes[:100] if end else "",
             grad_off=end is not None and end.grad_off,
             evaluating=unfinished.s if unfinished else None,

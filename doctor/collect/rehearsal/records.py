@@ -109,6 +109,8 @@ class End(msgspec.Struct, tag="end", tag_field="kind"):
     """The handler of a signal that it came from."""
     in_model: bool = False
     """It came from a module that was called."""
+    in_loader: bool = False
+    """It came from a loader."""
     dtypes: str = ""
     """Of a weight after the last step and at the error, where they differ."""
     grad_off: bool = False
