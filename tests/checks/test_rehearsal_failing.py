@@ -216,6 +216,19 @@ def test_what_parts_replicas_chooses_the_remedy(fields: Any, word: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"unaveraged": 2, "exchanged": 3}, "of biases, norms"),
+        ({"unaveraged": 2}, "Wrap the model"),
+        ({"exchanged": 3}, "Wrap the model"),
+    ],
+)
+def test_gradients_that_are_averaged_in_part(fields: Any, word: str) -> None:
+    given = {"replicated": False, "differ_from": 1, "count": 2, "names": ("a", "b"), **fields}
+    assert word in remedy(agreed(**given), "RHS013")
+
+
+@pytest.mark.parametrize(
     ("parts", "fields", "word"),
     [
         (("head.weight",), {"missed_keys": ("head.weight",)}, "as of a head"),
