@@ -165,6 +165,7 @@ def _oldest_first() -> Iterator[Foreign]:
             gc.enable()
     for objects in generations:
         yield from objects
+        objects.clear()  # the youngest has the list of all three: a cycle would keep everything
 
 
 def _roots(modules: List[Foreign], optimizers: List[Foreign]) -> List[Tuple[str, Foreign]]:
