@@ -137,7 +137,7 @@ def _handler_fix(run: RehearsedRun) -> str | None:
         )
     if not run.handler and caught(run):
         return CAUGHT_FIX
-    if run.reached is False and not run.handler:
+    if missed(run) and not run.handler:
         return NOT_REACHED_FIX
     if not run.handler and run.handled_by:
         return (
@@ -156,12 +156,18 @@ def caught(run: RehearsedRun) -> bool:
     return bool(error) and not any(r.error[:200] == error[:200] or r.handler for r in run.ranks)
 
 
+def missed(run: RehearsedRun) -> bool:
+    """Whether a handler waits for the signal and it did not come; one that is ignored is not
+    seen."""
+    return bool(run.handled_by) and run.reached is False
+
+
 def _by_handler(run: RehearsedRun) -> str:
     """What the handler raised and the training caught, or that it was not called."""
     if caught(run):
         raised = shown(run.raised_by_handler, 200)
         return f"; {shown(run.handled_by)}() raised {raised}, and the training caught it"
-    return "; the signal did not come to the training" if run.reached is False else ""
+    return "; the signal did not come to the training" if missed(run) else ""
 
 
 def _was_leaving(run: RehearsedRun) -> bool:

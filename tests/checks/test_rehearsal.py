@@ -706,6 +706,7 @@ CAUGHT = {"handled_by": "on_term", "raised_by_handler": "RuntimeError: preempted
         (CAUGHT, "on_term() raised RuntimeError: preempted", "raise SystemExit"),
         ({"handled_by": "on_term", "reached": True}, "further steps", "Read what on_term() sets"),
         ({"handled_by": "on_term", "reached": False}, "did not come", "exec python"),
+        ({"reached": False}, "did not end it", ""),
         ({**CAUGHT, "handler": "on_term, at a.py:4"}, "still in on_term", "Only set a flag"),
     ],
 )
@@ -713,6 +714,7 @@ def test_what_a_handler_did_with_the_signal(fields: Any, words: str, fix: str) -
     verdict = findings(in_grace(ended=False, stopped_at=8, **fields))["RHS008"].verdict
     assert words in verdict.summary
     assert fix in (verdict.fix or "")
+    assert ("did not come" in verdict.summary) is (words == "did not come")
 
 
 @pytest.mark.parametrize(
