@@ -16,8 +16,14 @@ WRAP = (
 CALL_WRAPPED = (
     "Call the wrapped model, model(batch) and not model.module(batch) or a method of "
     "model.module, for every loss: only its forward pass makes backward() average the gradients. "
-    "Compute the loss from what it returns, or move that method's code into forward(). What "
+    "Compute the loss from what it returns, or move that method's code into forward(). Under "
+    "no_sync() nothing is averaged, either: leave it for the last pass before each step. What "
     "changes gradients after the backward pass (noise, a clip) must be the same on all ranks."
+)
+EVERY_GRADIENT = (
+    "Average the gradients of all parameters, of biases, norms and what was added later, too: look "
+    "for a condition in the loop over them (dim(), a name, a list made before). Nothing, if each "
+    "rank keeps these for itself on purpose, as experts, and saves its own."
 )
 OWN_RANK = (
     "Give DistributedSampler the rank of the process, rank=dist.get_rank() and "
@@ -60,6 +66,13 @@ def weights(rehearsal: Rehearsal) -> Verdict:
             f"rank applies them to a model of its own: {differ}",
             fix="Broadcast parameters and buffers from rank 0 after building or loading the model, "
             "or give all ranks one seed until then; DistributedDataParallel does both.",
+        )
+    if found.differ_from and found.exchanged and found.unaveraged:
+        return warn(
+            f"the weights of {found.ranks} ranks are equal at the start and differ after step "
+            f"{found.differ_from}: {differ}; the gradients of {found.exchanged} others are "
+            "averaged, and those of these are not",
+            fix=EVERY_GRADIENT,
         )
     if found.differ_from:
         return warn(

@@ -17,6 +17,7 @@ JOINED = re.compile(
     r"Sizes of tensors must match|must match exactly|inhomogeneous shape|expects each tensor to be "
     r"equal size"
 )
+UNEQUAL = "expects each tensor to be equal size"
 TUPLES = re.compile(r"inhomogeneous shape after 1 dim|'tuple' object has no attribute")
 INDEX = re.compile(r"index\b.{0,40}\bout of (?:range|bounds)|device-side assert", re.IGNORECASE)
 LENGTH = (
@@ -56,6 +57,22 @@ EACH_BATCH = (
     "the end, as the batches have different lengths; or pad outputs and labels to one length "
     "before they are joined (accelerate: pad_across_processes; labels with -100)."
 )
+IGNORED = re.compile(r"^OverflowError\b.*(?:too small|out of range|can't convert negative)")
+IGNORED_FIX = (
+    "Replace -100 before decoding, labels = np.where(labels != -100, labels, tokenizer."
+    "pad_token_id), in labels and predictions (both are padded with it): -100 marks what the loss "
+    "leaves out, and is no token."
+)
+LAST_OF_ONE = re.compile(r"zero-dimensional tensor \(at position [1-9]\d*\) cannot be concatenated")
+LAST_OF_ONE_FIX = (
+    "Name the dimension, squeeze(-1): squeeze() alone removes that of the batch as well where the "
+    "last batch has one sample, and a single number is left."
+)
+SAMPLE_FIX = (
+    "Resize, crop or pad each sample in the dataset, or give the loader a collate_fn that pads the "
+    "batch to its longest: the samples of one batch have different sizes."
+)
+OF_INDEX = re.compile(r"KeyError: -?\d+$|IndexError\b")
 FIRST_OF_TUPLE = (
     "Take the logits, predictions[0], in compute_metrics, or let preprocess_logits_for_metrics "
     "return them alone: the model returns more (hidden states, past key values), and predictions "
@@ -103,7 +120,8 @@ def save_failed(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
     if run.code:
         return of_save(failed, summary)
     begun = [each.path for each in run.failures]
-    if not any(_is_kept(each, begun) for each in run.checkpoints):
+    otherwise = any(s.step >= failed.step and s.path not in begun for s in run.saved if s.path)
+    if not otherwise and not any(_is_kept(each, begun) for each in run.checkpoints):
         ended = "" if run.cut else "; exit code 0"
         verdict = of_save(failed, f"{summary}, and no whole checkpoint is there{ended}")
         fix = f"{verdict.fix or ''} {READ_RESULT}".strip() if failed.thread else verdict.fix
@@ -139,7 +157,7 @@ def at(place: str) -> str:
 
 def own_remedy(rank: RehearsedRank) -> str:
     """The remedy of an error by where it was raised; "" where that says nothing more."""
-    if SAMPLE.search(rank.place) and rank.error.startswith(("IndexError", "KeyError")):
+    if SAMPLE.search(rank.place) and OF_INDEX.match(rank.error):
         return SAMPLES_FIX
     if rank.grad_off and "does not require grad" in rank.error:
         return SWITCHED_OFF
@@ -149,6 +167,14 @@ def own_remedy(rank: RehearsedRank) -> str:
         return LENGTH
     if rank.evaluating is None or rank.in_model:
         return ""
-    if TUPLES.search(rank.error):
-        return FIRST_OF_TUPLE
-    return EACH_BATCH if JOINED.search(rank.error) else ""
+    if rank.in_loader and UNEQUAL in rank.error:
+        return SAMPLE_FIX
+    return next((fix for pattern, fix in IN_EVALUATIONS if pattern.search(rank.error)), "")
+
+
+IN_EVALUATIONS = (
+    (IGNORED, IGNORED_FIX),
+    (LAST_OF_ONE, LAST_OF_ONE_FIX),
+    (TUPLES, FIRST_OF_TUPLE),
+    (JOINED, EACH_BATCH),
+)

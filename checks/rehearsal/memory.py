@@ -27,6 +27,13 @@ CHAIN_FIX = (
 )
 
 
+HOOKS_FIX = (
+    "Keep the handle, handle = module.register_forward_hook(f), and call handle.remove() after the "
+    "evaluation, in a finally; or register once, before the training. Of what a hook keeps, keep "
+    "numbers or .detach().cpu(), and clear the list."
+)
+
+
 def exhausted(run: RehearsedRun) -> str:
     """Of a run whose process was killed while nearly all of the host's memory was used; "" else."""
     held = run.memory
@@ -55,6 +62,14 @@ def fits(rehearsal: Rehearsal) -> Verdict:
 def _graphs(run: RehearsedRun) -> Verdict | None:
     """The warning where graphs stay in memory, more and more of them."""
     for rank in run.ranks:
+        if _hooked(rank.kept):
+            first, last = rank.kept[0], rank.kept[-1]
+            return warn(
+                f"one module has {first.hooks} hooks after step {first.step} and {last.hooks} "
+                f"after step {last.step}: they are registered again and never removed, each is "
+                "called at every pass, and keeps what it keeps",
+                fix=HOOKS_FIX,
+            )
         if _grows(rank.kept):
             first, last = rank.kept[0], rank.kept[-1]
             more = last.used - first.used
@@ -66,14 +81,20 @@ def _graphs(run: RehearsedRun) -> Verdict | None:
                 fix=GRAPHS_FIX,
             )
         if _lengthens(rank.kept):
-            first, last = rank.kept[0], rank.kept[-1]
+            before, last = rank.kept[-2:]
             return warn(
-                f"the graphs that tensors in memory reach have {first.nodes} nodes after step "
-                f"{first.step} and {last.nodes} after step {last.step}: a sum or an average of "
+                f"tensors in memory after step {last.step} reach {last.nodes} nodes of graphs from "
+                f"before step {before.step + 1}, more with each look: a sum or an average of "
                 "losses goes on from step to step with the graphs of all of them",
                 fix=CHAIN_FIX,
             )
     return None
+
+
+def _hooked(looks: tuple[KeptGraphs, ...]) -> bool:
+    """Whether the hooks of a module become more and more."""
+    steps = [after.hooks - before.hooks for before, after in itertools.pairwise(looks)]
+    return sum(step > 0 for step in steps) >= TIMES and min(steps) >= 0
 
 
 def _lengthens(looks: tuple[KeptGraphs, ...]) -> bool:
@@ -140,6 +161,7 @@ FITS = Check(
         "one of them is more",
         "tensors with graphs that no backward pass has freed stay in memory, more with each look",
         "the graphs of all steps hang together, as of a running average of losses",
+        "the hooks of a module become more with each look",
     ),
     fix="GPU: lower the batch size, shorten the longest samples, or use activation checkpointing. "
     "Host, while loading: build the model on the meta device or load it on one rank and broadcast; "

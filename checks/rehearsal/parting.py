@@ -39,6 +39,12 @@ SAME_CALLS = (
     "out (continue on a loss that is not finite): all_reduce the reason with MAX before the "
     "backward pass, and decide by that."
 )
+MISMATCHED = (
+    "Call the same collectives on all ranks, in the same order and with tensors of one size. Look "
+    "for a call under a condition on the rank, such as `if rank == 0`: the state of sharded "
+    "weights (get_model_state_dict(), get_optimizer_state_dict(), state_dict() of FSDP) is "
+    "gathered from all ranks. Make such a call on all of them, and write the file on rank 0 alone."
+)
 ON_ALL = (
     "Make the call on all ranks, outside of the condition: a save of sharded weights, gather, "
     "barrier and a forward pass of DistributedDataParallel wait for each other. Leave in it what "
@@ -102,6 +108,16 @@ def parted(run: RehearsedRun) -> str:
         f"rank {gone.rank} {does} after {steps[gone.rank]} steps, rank {goes_on.rank} exchanges "
         f"the gradients of its step {steps[goes_on.rank] + 1} at {shown(goes_on.place, 200)}"
     )
+
+
+def mismatched(run: RehearsedRun) -> str:
+    """That ranks called different collectives, if no rank has an error of another kind; "" else."""
+    errors = [rank.error for rank in run.ranks if rank.error]
+    if not run.mismatch or not all(LOST_EACH_OTHER.search(error) for error in errors):
+        return ""
+    places = [f"rank {w.rank} was at {shown(w.place, 200)}" for w in run.waiting if w.place]
+    where = f"; {places[0]}" if places else ""
+    return f"the ranks called different collectives: {shown(run.mismatch, 300)}{where}"
 
 
 def of_parted(rehearsal: Rehearsal, summary: str) -> Verdict:

@@ -11,6 +11,7 @@ from doctor.checks.rehearsal.parts import error_in, not_tried
 from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
 from doctor.checks.rehearsal.resumed_state import held, resumed
 from doctor.checks.rehearsal.running import place, printed_error, raised
+from doctor.checks.rehearsal.stopping import caught
 from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -65,14 +66,16 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
     found = resumed(rehearsal)
     if isinstance(found, Verdict):
         return found
+    stopped = rehearsal.run("stop")
     if found.from_start:
-        stopped = rehearsal.run("stop")
         return _from_start(found, stopped.checkpoints if stopped else ())
-    return _goes_on(found)
+    skipped = stopped is not None and caught(stopped) and found.saved_step >= stopped.stopped_at
+    return _goes_on(found, skipped)
 
 
-def _goes_on(found: Resumed) -> Verdict:
-    """Of a state that was restored."""
+def _goes_on(found: Resumed, skipped: bool) -> Verdict:
+    """Of a state that was restored; `skipped`: the step of the signal was given up before it was
+    saved, as what the handler raised was caught."""
     repeated = found.expected_steps is not None and found.steps - found.expected_steps
     if repeated and found.saved_step and repeated >= found.saved_step:
         return fail(
@@ -97,7 +100,8 @@ def _goes_on(found: Resumed) -> Verdict:
         )
     behind = found.newest_step - found.saved_step
     anew = found.order is not None and (found.order.anew or not found.order.same)
-    if repeated and abs(repeated) == 1 and not behind and not anew:
+    given_up = skipped and repeated == -1
+    if repeated and abs(repeated) == 1 and not (behind or anew or given_up):
         once = "taken twice" if repeated > 0 else "left out"
         return warn(
             f"goes on after step {found.saved_step}, and takes {found.steps} steps where "

@@ -21,11 +21,13 @@ from doctor.checks.rehearsal.failing import (
 from doctor.checks.rehearsal.memory import FITS, exhausted
 from doctor.checks.rehearsal.parting import (
     AS_MANY,
+    MISMATCHED,
     ON_ALL,
     SAME_CALLS,
     TOGETHER,
     alone,
     fewer_batches,
+    mismatched,
     of_parted,
     parted,
     under,
@@ -42,6 +44,10 @@ STILL, STILL_STEPS = 10.0, 20
 own numbers."""
 SIGKILLED = re.compile(r"SIGKILL|[Ss]ignal:? 9\b|exitcode *:? *-9\b")
 """In what launchers print of a process that was killed."""
+FOR_A_THREAD = re.compile(
+    r"(?:get|put|wait|join|acquire|result|_wait_for_tstate_lock) of (?:queue|threading|_base)\.py$"
+)
+"""Functions in which a thread waits for another."""
 MOST_RANKS = 4
 """That are named."""
 
@@ -94,6 +100,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
         return _apart(rehearsal, run, f"{ended}: {apart}", raised(run))
     if gone := parted(run):
         return of_parted(rehearsal, f"{ended}: {gone}")
+    if apart := mismatched(run):
+        return fail(f"{ended}: {apart}", fix=MISMATCHED)
     if (gone := raised(run)) and any(f"{path}'" in gone for path in run.shared):
         return fail(f"{ended}{place(run)}{gone}; more than one rank writes that file", fix=RANK_0)
     failed = failed_save(rehearsal, run)
@@ -168,7 +176,8 @@ def _stalled(rehearsal: Rehearsal, run: RehearsedRun, how: str, where: str) -> V
             f"{min(rank.steps for rank in run.ranks)} steps, {since}: {hang}{ended}",
             fix=AS_MANY if uneven else ON_ALL if any(map(under, run.waiting)) else SAME_CALLS,
         )
-    if (dead := dead_thread(run)) and (run.still or 0) >= _long(run):
+    waits = any(FOR_A_THREAD.match(each.called) for each in run.waiting)
+    if waits and (dead := dead_thread(run)) and (run.still or 0) >= _long(run):
         return fail(
             f"{run.steps} steps, {since}{where}: a thread had ended{at(dead.place)}: "
             f"{shown(dead.error, 300)}",

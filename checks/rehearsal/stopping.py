@@ -45,11 +45,24 @@ SAVE_EARLIER = (
 )
 
 
+CAUGHT_FIX = (
+    "Only set a flag in the handler, and save and leave at the end of the step where it is set; or "
+    "raise SystemExit, sys.exit(128 + signum), which except Exception and except RuntimeError do "
+    "not catch. What the handler raises comes out of any line of the step, also of one in a try "
+    "that is there for other errors (a batch that fails, no memory)."
+)
+NOT_REACHED_FIX = (
+    "Let the signal come to the training: end the script that starts it with exec python ..., or "
+    "start it in the background and forward the signal, trap 'kill -TERM $pid; wait $pid' TERM. A "
+    "shell that runs a command takes the signal itself, and waits."
+)
 MISTAKES = (
     "NameError", "UnboundLocalError", "TypeError", "AttributeError", "KeyError", "IndexError",
     "ImportError", "ModuleNotFoundError", "FileNotFoundError",
 )  # fmt: skip
 """Errors that nobody raises in a handler to leave the training."""
+MISFIT = re.compile(r"TypeError: \S{1,200}\(\) (?:takes|missing|got)\b")
+"""Of a function that is called with other arguments than it has."""
 ARGUMENTS_FIX = (
     "Python calls a handler with two arguments: def handler(signum, frame), a method "
     "def handler(self, signum, frame). Then call it once, os.kill(os.getpid(), signal.SIGTERM), "
@@ -105,6 +118,8 @@ def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
         )
     if not inside and run.steps >= _at(run) + MORE:
         inside = f": it took {run.steps - _at(run)} further steps"
+    if not run.handler:
+        inside += _by_handler(run)
     return fail(
         f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
         f"scheduler kills it then{_lost(run)}",
@@ -120,6 +135,10 @@ def _handler_fix(run: RehearsedRun) -> str | None:
             f"write `global {flags[0]}` as its first line (`nonlocal`, if a function around it has "
             "the flag), or set an attribute of an object."
         )
+    if not run.handler and caught(run):
+        return CAUGHT_FIX
+    if missed(run) and not run.handler:
+        return NOT_REACHED_FIX
     if not run.handler and run.handled_by:
         return (
             f"Read what {shown(run.handled_by)}() sets (a flag, an event) after each step, not at "
@@ -129,6 +148,26 @@ def _handler_fix(run: RehearsedRun) -> str | None:
     if not run.handler:
         return None
     return JOIN_FIX if JOINS.search(run.handler) else HANDLER_FIX
+
+
+def caught(run: RehearsedRun) -> bool:
+    """Whether the handler raised an exception, and no rank was ended by it."""
+    error = run.raised_by_handler
+    return bool(error) and not any(r.error[:200] == error[:200] or r.handler for r in run.ranks)
+
+
+def missed(run: RehearsedRun) -> bool:
+    """Whether a handler waits for the signal and it did not come; one that is ignored is not
+    seen."""
+    return bool(run.handled_by) and run.reached is False
+
+
+def _by_handler(run: RehearsedRun) -> str:
+    """What the handler raised and the training caught, or that it was not called."""
+    if caught(run):
+        raised = shown(run.raised_by_handler, 200)
+        return f"; {shown(run.handled_by)}() raised {raised}, and the training caught it"
+    return "; the signal did not come to the training" if missed(run) else ""
 
 
 def _was_leaving(run: RehearsedRun) -> bool:
@@ -152,7 +191,7 @@ def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
         )
     return warn(
         f"{run.signal} in the middle of step {_at(run)} did not stop it: it took all {run.steps} "
-        "steps; a longer training is killed at the end of the grace period",
+        f"steps{_by_handler(run)}; a longer training is killed at the end of the grace period",
         fix=_handler_fix(run),
     )
 
@@ -189,7 +228,7 @@ def _handler_failed(run: RehearsedRun) -> Verdict | None:
         lost = bool(LOST_EACH_OTHER.search(rank.error))
         if not rank.handler or run.saved_after_signal or not (lost or kind in MISTAKES):
             continue
-        fix = ARGUMENTS_FIX if kind == "TypeError" else NAMES_FIX
+        fix = ARGUMENTS_FIX if MISFIT.match(rank.error) else NAMES_FIX
         return warn(
             f"{run.signal} in the middle of step {_at(run)}: the handler {shown(rank.handler)}() "
             f"of rank {rank.rank} fails{at(rank.place)}: {shown(rank.error, 300)}{_lost(run)}",

@@ -62,6 +62,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     """All of these are outside of the DistributedDataParallel that is there."""
     averaged: int = 0
     """Of these, the weights whose gradients at the first step are equal on all ranks."""
+    exchanged: int = 0
+    """Of all weights, those whose gradients are the same on all ranks at the first step."""
     unaveraged: int = 0
     """Of these, the weights whose gradients at the first step differ between the ranks."""
     rates_step: int = 0

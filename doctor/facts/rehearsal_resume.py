@@ -14,7 +14,7 @@ class Lost(Section, frozen=True, kw_only=True):
     kind: Literal[
         "weights", "buffers", "dtype", "shape", "optimizer", "group", "option", "schedule",
         "scaler", "rate", "average", "attribute", "frozen", "reference",
-        "replaced", "untied",
+        "replaced", "untied", "cycled",
     ]  # fmt: skip
     names: tuple[Text, ...] = ()
     """The first of them; of a rate the schedules of torch, one of which sets it."""

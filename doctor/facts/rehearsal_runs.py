@@ -51,7 +51,10 @@ class KeptGraphs(Section, frozen=True, kw_only=True):
     """After this one."""
     graphs: int
     nodes: int = 0
-    """Of all graphs that tensors in memory reach, freed or not; at most 20,000."""
+    """Of graphs from before the previous look that tensors in memory reach, freed or not; at most
+    20,000."""
+    hooks: int = 0
+    """Most hooks of one module."""
     used: int = 0
     """Bytes in use: on the GPU, or resident on a CPU."""
 
@@ -82,6 +85,8 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     """The handler of a signal that this exception came from; "": it came from none."""
     in_model: bool = False
     """It came from a module of torch that was called."""
+    in_loader: bool = False
+    """It came from a loader, which reads and joins samples."""
     dtypes: Text = ""
     """The dtype of a weight after its last step and at that exception, where they differ."""
     grad_off: bool = False
@@ -170,6 +175,8 @@ class Waiting(Section, frozen=True, kw_only=True):
     """It had not returned."""
     ended: bool = False
     """The process had ended by itself before."""
+    called: Text = ""
+    """The function of a library that it called there, and that one's file."""
     loop: Text = ""
     """The while loop around that place, where it takes no step."""
     condition: Text = ""
@@ -244,6 +251,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     """Checkpoints below {output} that were removed while they were the newest."""
     tail: tuple[Text, ...] = ()
     """The last lines that it printed, where it failed."""
+    mismatch: Text = ""
+    """The line of its output that says that ranks called different collectives."""
     refusals: tuple[Text, ...] = ()
     """Lines of its output that speak of a refused write."""
     frames: tuple[Text, ...] = ()
@@ -255,6 +264,10 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     none."""
     handled_by: Text = ""
     """The function of Python that handles the signal; "": none does."""
+    raised_by_handler: Text = ""
+    """Class and message of the exception that the handler raised."""
+    reached: bool | None = None
+    """The signal came to the process that waited for it in its step; None: not known."""
     lost_flags: tuple[Text, ...] = ()
     """The function that handles the signal, and the flags that it sets as variables of its own,
     without `global`."""

@@ -32,10 +32,17 @@ def handler_of(error: BaseException) -> Foreign:
         trace = trace.tb_next
     for handler in handlers:
         name = getattr(handler, "__qualname__", "")
-        misfit = isinstance(error, TypeError) and name and str(error).startswith(f"{name}() ")
+        misfit = isinstance(error, TypeError) and name and _text(error).startswith(f"{name}() ")
         if misfit or id(_code(handler)) in called:
             return handler
     return None
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of the user's class
+        return ""
 
 
 def unwrapped(handler: Foreign) -> Foreign:

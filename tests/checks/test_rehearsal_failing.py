@@ -19,15 +19,22 @@ from rehearsal_facts import (
     with_stop,
 )
 
-from doctor.facts.rehearsal_runs import FailedCall, KeptGraphs
+from doctor.facts.rehearsal_runs import FailedCall, KeptGraphs, SavedFile, Waiting
 from doctor.judge.check import Status
 
 PICKLE = "AttributeError: Can't pickle local object 'run.<locals>.<lambda>'"
 
 
+ZERO, CAT = "RuntimeError: zero-dimensional tensor", "cannot be concatenated"
+UNEQUAL = "RuntimeError: stack expects each tensor to be equal size, but got [1] and [2]"
+
+
 def failed(**fields: Any) -> FailedCall:
     given = {"rank": 0, "step": 5, "what": "torch.save", "path": "/o/a.pt", "error": PICKLE}
     return FailedCall(**{**given, **fields})
+
+
+PICKLED = SavedFile(step=5, what="open", path="/o/a.pkl")
 
 
 def rank(**fields: Any) -> Any:
@@ -59,6 +66,7 @@ def test_a_directory_that_is_missing_at_the_save() -> None:
         ({"failures": (failed(thread=True),), "checkpoints": ()}, Status.FAIL),
         ({"failures": (failed(thread=True),)}, Status.NOTE),
         ({"failures": (failed(repeated=True),)}, Status.PASS),
+        ({"failures": (failed(),), "checkpoints": (), "saved": (PICKLED,)}, Status.NOTE),
         ({"failures": (failed(what="thread"),)}, Status.PASS),
     ],
 )
@@ -73,10 +81,22 @@ def test_a_refused_write_is_no_failed_save() -> None:
     assert findings(changed(runs=run, attempts=(write,)))["RHS006"].status is Status.PASS
 
 
-@pytest.mark.parametrize(("still", "named"), [(60.0, True), (2.0, False)])
-def test_a_thread_that_ended_before_the_run_stood_still(still: float, named: bool) -> None:
+@pytest.mark.parametrize(
+    ("still", "called", "named"),
+    [
+        (60.0, "get of queue.py", True),
+        (2.0, "get of queue.py", False),
+        (60.0, "", False),
+        (60.0, "run of subprocess.py", False),
+    ],
+)
+def test_a_thread_that_ended_before_the_run_stood_still(
+    still: float, called: str, named: bool
+) -> None:
     dead = failed(what="thread", error="KeyError: 'label'", place="/a/t.py:24", thread=True)
-    found = findings(with_run(code=None, cut="deadline", still=still, failures=(dead,)))["RHS003"]
+    cut = {"code": None, "cut": "deadline", "still": still, "failures": (dead,)}
+    waiting = (Waiting(rank=0, place="/a/t.py:30", called=called),)
+    found = findings(with_run(**cut, waiting=waiting))["RHS003"]
     assert ("at /a/t.py:24: KeyError: 'label'" in found.verdict.summary) is named
     assert found.status is (Status.FAIL if named else Status.WARN)
 
@@ -86,6 +106,15 @@ def test_a_thread_that_ended_before_the_run_stood_still(still: float, named: boo
     [
         ({"place": "/a/t.py:9 in __getitem__", "error": "IndexError: index 9"}, "Let __len__"),
         ({"place": "/a/t.py:9", "error": "IndexError: index 9"}, ""),
+        ({"place": "/a/t.py:9 in __getitem__", "error": "KeyError: 9"}, "Let __len__"),
+        ({"place": "/a/t.py:9 in __getitem__", "error": "KeyError: 'label'"}, ""),
+        ({"evaluating": 8, "error": "OverflowError: number too small to fit"}, "Replace -100"),
+        ({"error": "OverflowError: number too small to fit in target type"}, ""),
+        ({"evaluating": 8, "error": "OverflowError: math range error"}, ""),
+        ({"evaluating": 8, "error": f"{ZERO} (at position 5) {CAT}"}, "squeeze(-1)"),
+        ({"evaluating": 8, "error": f"{ZERO} (at position 0) {CAT}"}, ""),
+        ({"evaluating": 8, "in_loader": True, "error": UNEQUAL}, "Resize, crop or pad"),
+        ({"evaluating": 8, "error": UNEQUAL}, "Count what is right"),
         (
             {"evaluating": 8, "error": "RuntimeError: Sizes of tensors must match except in 0"},
             "Count what is right",
@@ -111,7 +140,8 @@ def test_a_thread_that_ended_before_the_run_stood_still(still: float, named: boo
 )
 def test_the_place_of_an_error_chooses_the_remedy(fields: Any, word: str) -> None:
     fix = remedy(with_run(code=1, ranks=rank(**fields)), "RHS003")
-    remedies = ("Let __len__", "Count what is right", "predictions[0]", "max_new_tokens together")
+    remedies = ("Let __len__", "Count what is right", "predictions[0]", "max_new_tokens together",
+                "Replace -100", "squeeze(-1)", "Resize, crop or pad")  # fmt: skip
     assert [each for each in remedies if each in fix] == [word] * bool(word)
 
 
@@ -120,6 +150,7 @@ def test_the_place_of_an_error_chooses_the_remedy(fields: Any, word: str) -> Non
     [
         ("NameError: name 'step' is not defined", False, Status.WARN, "Fix the error"),
         ("TypeError: stop() takes 1 positional argument", False, Status.WARN, "two arguments"),
+        ("TypeError: can only concatenate str", False, Status.WARN, "Fix the error"),
         ("RuntimeError: [gloo] Connection closed by peer", False, Status.WARN, "no collective"),
         ("NameError: name 'log' is not defined", True, Status.PASS, ""),
         ("KeyboardInterrupt: ", False, Status.NOTE, "Nothing"),
@@ -181,6 +212,19 @@ def test_a_handler_that_returned_is_named() -> None:
 )
 def test_what_parts_replicas_chooses_the_remedy(fields: Any, word: str) -> None:
     given = {"replicated": True, "count": 2, "names": ("a", "b"), **fields}
+    assert word in remedy(agreed(**given), "RHS013")
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"unaveraged": 2, "exchanged": 3}, "of biases, norms"),
+        ({"unaveraged": 2}, "Wrap the model"),
+        ({"exchanged": 3}, "Wrap the model"),
+    ],
+)
+def test_gradients_that_are_averaged_in_part(fields: Any, word: str) -> None:
+    given = {"replicated": False, "differ_from": 1, "count": 2, "names": ("a", "b"), **fields}
     assert word in remedy(agreed(**given), "RHS013")
 
 

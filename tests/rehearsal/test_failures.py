@@ -152,3 +152,82 @@ def test_what_differs_between_ranks_at_the_first_step(
 def test_counters_of_averages(name: str, counts: bool) -> None:
     said = bool(begun_anew.STATISTIC.search(name)) and not begun_anew._reports(name)
     assert said is counts
+
+
+class _Own(TypeError):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def test_an_error_without_a_text_came_from_no_handler() -> None:
+    before = signal.signal(signal.SIGUSR2, Loop().fails)
+    try:
+        assert handler_of(_Own()) is None
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_an_error_of_a_worker_keeps_all_lines_of_its_message() -> None:
+    head, trace = WORKER.split("IndexError: index")
+    message = f"{head}ValueError: cannot decode the sample\nfile=img40.png\nshape=()\n"
+    assert text_of(ValueError(message)).endswith("sample\nfile=img40.png\nshape=()")
+    assert trace
+    assert len(text_of(ValueError("x" * 10**6))) < 10**6
+
+
+class _Records:
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def write(self, kind: str, **fields: Any) -> None:
+        self.found.append(fields["reached"])
+
+
+def test_a_signal_is_seen_that_comes_to_this_process_and_late() -> None:
+    from doctor.guard.rehearsal.handlers import Wakeup
+
+    records = _Records()
+    wakeup = Wakeup(records)
+    before = signal.signal(signal.SIGUSR2, lambda number, frame: None)
+    try:
+        wakeup.look(1)
+        wakeup.listen()
+        wakeup.end(2)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        wakeup.look(3)
+        wakeup.look(4)
+        assert records.found == [False, True]
+        other = Wakeup(records)  # another one listens
+        other.listen()
+        other.end(5)
+        assert records.found[2:] == [None]
+    finally:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_graphs_that_hang_together_and_long_ones() -> None:
+    import torch
+
+    from doctor.guard.rehearsal.graphs import Graphs
+
+    graphs, weight = Graphs(torch), torch.nn.Parameter(torch.ones(2))
+    total, chained, long, hooked = torch.zeros(()), [], [], []
+    layer = torch.nn.Linear(2, 2)
+    for _ in range(3):
+        total = total + (weight * 2).sum()
+        layer.register_forward_hook(lambda *args: None)
+        found = graphs.look()
+        chained.append(found["nodes"])
+        hooked.append(found["hooks"])
+    del total
+    for length in (5, 50, 500):
+        held = weight
+        for _ in range(length):
+            held = held * 1.1
+        long.append(graphs.look()["nodes"])
+        del held
+    assert chained[0] == 0 or chained[0] < chained[1] < chained[2]
+    assert chained[1] < chained[2]
+    assert len(set(long[1:])) == 1
+    assert hooked[0] < hooked[1] < hooked[2]

@@ -102,7 +102,10 @@ def test_a_directory_and_what_is_in_it_is_removed_once(tmp_path: Path) -> None:
 
 
 def test_graphs_that_no_backward_pass_has_freed() -> None:
-    from doctor.guard.rehearsal.graphs import kept
+    from doctor.guard.rehearsal.graphs import Graphs
+
+    def kept(torch: Any) -> int:
+        return Graphs(torch).look()["graphs"]
 
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     before = kept(torch)

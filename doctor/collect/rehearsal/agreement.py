@@ -56,6 +56,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         unwrapped=bool(names) and all({*names} <= {*each.unwrapped} for each in then),
         averaged=len(_averaged(processes, names)),
         unaveraged=len(_unaveraged(processes, names)),
+        exchanged=len(_averaged(processes, list(shots[0].weights))) if shots else 0,
         rates_step=rates_step,
         rates=rates,
         lacking=_lacking(processes),

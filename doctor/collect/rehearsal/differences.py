@@ -17,6 +17,8 @@ OF_NO_MODULE = re.compile(r"group \d+, \d+")
 """The name of an optimizer's parameter that no module has."""
 VOLATILE = {"lr", "initial_lr"}
 """Settings of a group that have checks of their own."""
+CYCLED = {"betas", "momentum", "weight_decay"}
+"""Settings that schedules change with the steps, as OneCycleLR and CyclicLR do."""
 Kind = Literal["weights", "buffers", "average", "reference"]
 
 
@@ -40,7 +42,8 @@ def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: in
     for name, optimizer in saved.optimizers.items():
         after = _same_one(name, optimizer, now)
         if after is not None:
-            found += _optimizer(optimizer, after, rank)
+            first = _same_one(name, optimizer, begun) if begun else None
+            found += _optimizer(optimizer, after, first, rank)
     if saved.schedules.keys() == now.schedules.keys():
         found += _numbers("schedule", saved.schedules, now.schedules, rank)
     if saved.scalers.keys() == now.scalers.keys():
@@ -175,7 +178,9 @@ def _same_one(name: str, saved: OptimizerState, now: Snapshot) -> OptimizerState
     )
 
 
-def _optimizer(saved: OptimizerState, now: OptimizerState, rank: int) -> list[Lost]:
+def _optimizer(
+    saved: OptimizerState, now: OptimizerState, begun: OptimizerState | None, rank: int
+) -> list[Lost]:
     found = []
     held = {name: state for name, state in saved.state.items() if state}
     different = [name for name, state in held.items() if now.state.get(name, {}) != state]
@@ -188,13 +193,25 @@ def _optimizer(saved: OptimizerState, now: OptimizerState, rank: int) -> list[Lo
         fresh = not any(now.state.values())
         texts = _first_difference(held[different[0]], now.state.get(different[0], {}))
         found.append(_entry("optimizer", different, len(held), rank, fresh=fresh, texts=texts))
+    return found + _options(saved, now, begun, rank)
+
+
+def _options(
+    saved: OptimizerState, now: OptimizerState, begun: OptimizerState | None, rank: int
+) -> list[Lost]:
+    """Settings of groups that differ, those apart that the steps until the save had changed."""
+    found = []
+    fresh = [group.options for group in begun.groups] if begun else []
     for number, (before, after) in enumerate(zip(saved.groups, now.groups, strict=True)):
         keys = before.options.keys() & after.options.keys() - VOLATILE
         changed = [key for key in sorted(keys) if before.options[key] != after.options[key]]
-        if changed:
-            texts = (str(before.options[changed[0]]), str(after.options[changed[0]]))
-            names = [f"{key} of group {number}" for key in changed]
-            found.append(_entry("option", names, len(keys), rank, texts=texts))
+        first = fresh[number] if number < len(fresh) else before.options
+        cycled = [k for k in changed if k in CYCLED and first.get(k) != before.options[k]]
+        for kind, part in (("cycled", cycled), ("option", [k for k in changed if k not in cycled])):
+            if part:
+                texts = (str(before.options[part[0]]), str(after.options[part[0]]))
+                names = [f"{key} of group {number}" for key in part]
+                found.append(_entry(kind, names, len(keys), rank, texts=texts))
     return found
 
 

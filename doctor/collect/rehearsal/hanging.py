@@ -24,6 +24,10 @@ TAIL, TAIL_BYTES = 12, 20_000
 REFUSED = ("Read-only file system", "Permission denied", "Errno 13]", "Errno 30]", "os error 30")
 """Texts of errors with which a write is refused."""
 MOST_REFUSED = 5
+MISMATCH = re.compile(
+    r"distributed collective mismatch|mismatch between collectives", re.IGNORECASE
+)
+"""In what gloo prints of data of another length, and torch with TORCH_DISTRIBUTED_DEBUG."""
 TRACEBACK = "Traceback (most recent call last)"
 LAUNCHERS_ERROR = re.compile(
     r"torch\.distributed\.elastic\.\S{1,100}\.ChildFailedError"
@@ -92,6 +96,7 @@ def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ..
                 collective=last.name[:100] if last else "",
                 number=last.number if last else 0,
                 inside=inside,
+                called=_waits_in(text.rpartition(CURRENT)[2]).removeprefix(", in ")[:200],
                 loop=hide_secrets(_loop(text)),
                 condition=hide_secrets(_condition(place, text)),
                 ended=end is not None,
@@ -195,6 +200,12 @@ def _of_the_command(lines: list[str]) -> list[str]:
     own = next((n for n, line in enumerate(lines) if LAUNCHERS_ERROR.match(line)), len(lines))
     begins = [n for n, line in enumerate(lines[:own]) if line.startswith(TRACEBACK)]
     return lines[: begins[-1]] if own < len(lines) and begins and begins[-1] else lines
+
+
+def mismatch(log: Path) -> str:
+    """The first line of the output that says that ranks called different collectives; "" else."""
+    found = (line for line in _text(log).splitlines() if MISMATCH.search(line))
+    return hide_secrets(next(found, "").strip()[:2000])[-500:]
 
 
 def refusals(log: Path) -> tuple[str, ...]:

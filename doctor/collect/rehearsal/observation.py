@@ -75,6 +75,7 @@ class Observed:
             place=hide_secrets(end.place)[:LONGEST] if end and end.error else "",
             handler=end.handler[:100] if end and end.error else "",
             in_model=end is not None and end.in_model,
+            in_loader=end is not None and end.in_loader,
             dtypes=end.dtypes[:100] if end else "",
             grad_off=end is not None and end.grad_off,
             evaluating=unfinished.s if unfinished else None,
@@ -89,7 +90,8 @@ class Observed:
             total=last.total, gpu=last.gpu[:100],
             hashing=sum(each.seconds for each in self.snapshots),
             kept=tuple(
-                KeptGraphs(step=each.s, graphs=each.graphs, used=each.used, nodes=each.nodes)
+                KeptGraphs(step=each.s, graphs=each.graphs, used=each.used, nodes=each.nodes,
+                           hooks=each.hooks)
                 for each in self.of(records.Kept)[:MOST_LOOKS]
             ),
             counted=self._counted(),
@@ -153,6 +155,16 @@ class Observed:
     def handler(self, name: str) -> str:
         """The function that handled a signal when the training was stopped; "" for none."""
         return next((each.handlers.get(name, "") for each in self.of(records.Paused)), "")
+
+    def reached(self) -> bool | None:
+        """Whether the signal came while a step waited for it; None: not known."""
+        found = [each.reached for each in self.of(records.Signalled) if each.reached is not None]
+        return any(found) if found else None
+
+    def handlers_error(self) -> str:
+        """Class and message of the exception that its handler raised then; "" for none."""
+        found = (e for e in self.of(records.Signalled) if e.error)
+        return next((hide_secrets(f"{e.error}: {e.message}")[:LONGEST] for e in found), "")
 
     def lost_flags(self, name: str) -> tuple[str, ...]:
         """The function that handles a signal, and the flags that it sets as variables of its own;

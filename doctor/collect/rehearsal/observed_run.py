@@ -61,8 +61,11 @@ def read(
         emptied_at=emptied_at,
         newest_removed=events.read_newest_removed(directory, processes, output),
         tail=hanging.last_lines(directory / runs.LOG) if failed else (),
+        mismatch=hanging.mismatch(directory / runs.LOG) if failed else "",
         refusals=hanging.refusals(directory / runs.LOG),
         handled_by=next((h for each in processes if (h := each.handler(signal))), "")[:100],
+        reached=next((r for each in processes if (r := each.reached()) is not None), None),
+        raised_by_handler=next((e for each in processes if (e := each.handlers_error())), ""),
         lost_flags=next((f for each in processes if (f := each.lost_flags(signal))), ()),
         **_where_it_stood(directory, processes, ended, signal),
     )

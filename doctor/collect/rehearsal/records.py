@@ -42,6 +42,7 @@ class Kept(msgspec.Struct, tag="kept", tag_field="kind"):
     graphs: int
     used: int
     nodes: int = 0
+    hooks: int = 0
 
 
 class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
@@ -108,6 +109,8 @@ class End(msgspec.Struct, tag="end", tag_field="kind"):
     """The handler of a signal that it came from."""
     in_model: bool = False
     """It came from a module that was called."""
+    in_loader: bool = False
+    """It came from a loader."""
     dtypes: str = ""
     """Of a weight after the last step and at the error, where they differ."""
     grad_off: bool = False
@@ -139,6 +142,17 @@ class Paused(msgspec.Struct, tag="paused", tag_field="kind"):
     lost_flags: dict[str, list[str]] = {}
     """Signal -> flags that its handler sets as variables of its own."""
     frozen: list[str] = []
+
+
+class Signalled(msgspec.Struct, tag="signalled", tag_field="kind"):
+    """The signal of stage 5, for which step `s` waited."""
+
+    s: int
+    reached: bool | None = None
+    """It came to this process; None: not known."""
+    error: str = ""
+    """The exception that its handler raised."""
+    message: str = ""
 
 
 class Unprepared(msgspec.Struct, tag="unprepared", tag_field="kind"):
@@ -247,6 +261,6 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     Process | Step | Memory | Saved | Load | Evaluating | Evaluated | End | Broken
     | Paused | Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients | Asks | Counted | Kept | Left | Failed
+    | Gradients | Asks | Counted | Kept | Left | Failed | Signalled
 )  # fmt: skip
 decode = msgspec.json.Decoder(_Record).decode

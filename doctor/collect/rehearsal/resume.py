@@ -96,16 +96,18 @@ def _pairs(
     first: Sequence[Observed], stopped: Sequence[Observed], continued: Sequence[Observed]
 ) -> list[_Pair]:
     """Of each rank that has both states."""
-    starts = {each.process.rank: _start(each) for each in continued}
+    starts = {each.process.rank: _starts(each) for each in continued}
     fresh = {each.process.rank: _start(each) for each in first}
     saved_by = {each.process.rank: _saves(each) for each in stopped}
     found = []
     for each in stopped:
         rank = each.process.rank
-        now = starts.get(rank)
+        begins = starts.get(rank, [])
+        now = begins[-1] if begins else None
         saves = saved_by[rank] or (_shared(saved_by.get(0, [])) if now else [])
         saves = saves or _at_the_saves_of(saved_by.get(0, []), stopped[0], each)
         if now is not None and saves:
+            now = max(reversed(begins), key=lambda start: _most_equal(saves, start))
             found.append(_Pair(rank, _nearest(saves, now), saves[-1], fresh.get(rank), now))
     return found
 
@@ -235,8 +237,13 @@ def _bare(groups: Sequence[Group]) -> list[Group]:
 def _start(observed: Observed) -> Snapshot | None:
     """Before its first step; "late" is after the forward pass, which changes buffers, and comes
     last where a state was loaded after the first pass."""
-    starts = [each for each in observed.snapshots if each.when in ("start", "late")]
-    return starts[-1] if starts else None
+    return starts[-1] if (starts := _starts(observed)) else None
+
+
+def _starts(observed: Observed) -> list[Snapshot]:
+    """Both, where a load came between them: of a checkpoint after the first pass, or of weights
+    that the training itself gives to a target or a teacher."""
+    return [each for each in observed.snapshots if each.when in ("start", "late")]
 
 
 def _passed_before(observed: Observed) -> bool:
@@ -247,10 +254,15 @@ def _passed_before(observed: Observed) -> bool:
 def _nearest(saves: Sequence[Snapshot], now: Snapshot) -> Snapshot:
     """The newest save with these weights; without one, that with most of them, the newest first."""
 
-    def equal(saved: Snapshot) -> int:
-        return sum(saved.weights.get(name) == tensor for name, tensor in now.weights.items())
+    return max(reversed(saves), key=lambda saved: _equal(saved, now))
 
-    return max(reversed(saves), key=equal)
+
+def _equal(saved: Snapshot, now: Snapshot) -> int:
+    return sum(saved.weights.get(name) == tensor for name, tensor in now.weights.items())
+
+
+def _most_equal(saves: Sequence[Snapshot], now: Snapshot) -> int:
+    return max(_equal(saved, now) for saved in saves)
 
 
 def _same(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:

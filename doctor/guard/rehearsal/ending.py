@@ -11,7 +11,7 @@ from typing import Any, Dict
 from ..foreign import Foreign
 from ..last_error import ORIGINAL
 from ..switch import handler_of
-from .places import LONGEST, calls_module, is_own, user_line
+from .places import LOADER, LONGEST, MODULE, is_own, passes, user_line
 
 FRAME = re.compile(r'File "(.{1,1000})", line (\d{1,9}), in (.{1,200})')
 """In the traceback of another process, which the message of an error has."""
@@ -31,7 +31,8 @@ def where_it_ended(torch: ModuleType) -> Dict[str, Any]:
         "place": of_worker or place,
         "exchanging": exchanging,
         "handler": getattr(error and handler_of(error), "__name__", ""),
-        "in_model": calls_module(getattr(error, "__traceback__", None), inside),
+        "in_model": passes(getattr(error, "__traceback__", None), inside + MODULE),
+        "in_loader": passes(getattr(error, "__traceback__", None), inside + LOADER),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import re
 import threading
@@ -14,6 +13,10 @@ from ..last_error import text_of
 from .places import user_line
 
 MOST_KEYS, LONGEST = 200, 300
+MOST_LEVELS = 4
+"""Of nested dicts: each pickles what is in it again."""
+MOST_WRITTEN = 2**24
+"""Bytes of an entry after which it counts as one that can be pickled."""
 PICKLED = re.compile(r"pickle|serializ|<locals>", re.IGNORECASE)
 """In messages of what cannot be written."""
 
@@ -22,7 +25,10 @@ def of_save(torch: ModuleType, error: BaseException, value: Foreign) -> Dict[str
     """The record of an error that a save raised; with the entry that cannot be pickled."""
     found = of_error(error)
     if PICKLED.search(found["message"]):
-        found["entry"] = unpicklable(torch, value)[:LONGEST]
+        try:
+            found["entry"] = unpicklable(torch, value)[:LONGEST]
+        except Exception:  # of a key of the user's class, whose repr() raises
+            pass
     return found
 
 
@@ -37,12 +43,12 @@ def of_error(error: BaseException) -> Dict[str, Any]:
     }
 
 
-def unpicklable(torch: ModuleType, value: Foreign) -> str:
+def unpicklable(torch: ModuleType, value: Foreign, levels: int = MOST_LEVELS) -> str:
     """The first entry of a dict, by its keys, that cannot be pickled, and its class."""
-    entries = list(value.items())[:MOST_KEYS] if isinstance(value, dict) else []
+    entries = list(value.items())[:MOST_KEYS] if isinstance(value, dict) and levels else []
     for key, each in entries:
         if not _pickles(torch, each):
-            inner = unpicklable(torch, each)
+            inner = unpicklable(torch, each, levels - 1)
             return f"[{key!r}]{inner}" if inner else f"[{key!r}], of class {type(each).__name__}"
     return ""
 
@@ -57,11 +63,30 @@ class _Light(pickle.Pickler):
         return "tensor" if isinstance(each, self.tensors) else None
 
 
+class _TooLong(Exception):
+    """More than is looked at."""
+
+
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    written = 0
+
+    def write(self, data: Foreign) -> int:
+        """Count it."""
+        self.written += len(data)
+        if self.written > MOST_WRITTEN:
+            raise _TooLong
+        return len(data)
+
+
 def _pickles(torch: ModuleType, value: Foreign) -> bool:
-    pickler = _Light(io.BytesIO())
+    pickler = _Light(_Nowhere())
     pickler.tensors = (torch.Tensor, torch.UntypedStorage)
     try:
         pickler.dump(value)
+    except _TooLong:
+        return True
     except Exception:
         return False
     return True

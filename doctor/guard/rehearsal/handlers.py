@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dis
+import os
 import signal
 import sys
 from types import CodeType
-from typing import Dict, List, Set
+from typing import Dict, List, Optional, Set, Tuple
 
 from ..foreign import Foreign
 from ..switch import unwrapped
@@ -14,6 +15,51 @@ from ..switch import unwrapped
 NAMES = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP")
 DEPTH = 60
 """Frames in which a variable is looked for."""
+
+
+class Wakeup:
+    """Sees whether a signal comes to this process, without being its handler."""
+
+    def __init__(self, records: Foreign) -> None:
+        self.records = records
+        self.ends: Tuple[int, ...] = ()
+        self.waits = False
+        """None came since it listens."""
+
+    def listen(self) -> None:
+        """From now on; in another thread, or beside a loop of asyncio, it does not."""
+        try:
+            before = signal.set_wakeup_fd(-1)
+            if before != -1:
+                signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+                return
+            self.ends = os.pipe()
+            for end in self.ends:
+                os.set_blocking(end, False)
+            signal.set_wakeup_fd(self.ends[1], warn_on_full_buffer=False)
+            self.waits = True
+        except (ValueError, OSError):
+            pass
+
+    def end(self, step: int) -> None:
+        """Record whether one came in the middle of this step."""
+        self.records.write("signalled", s=step, reached=self.came())
+
+    def look(self, step: int) -> None:
+        """Record the first one that came since, as through a launcher that is slow."""
+        if self.waits and self.came():
+            self.records.write("signalled", s=step, reached=True)
+
+    def came(self) -> Optional[bool]:
+        """Whether one came; None where that is not known."""
+        if not self.ends:
+            return None
+        try:
+            came = bool(os.read(self.ends[0], 1))
+        except OSError:
+            came = False
+        self.waits = self.waits and not came
+        return came
 
 
 def handlers() -> Dict[str, str]:

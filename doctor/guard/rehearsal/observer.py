@@ -13,12 +13,12 @@ import signal
 import threading
 import time
 from types import ModuleType
-from typing import Callable, Dict, List, Optional, Set, Tuple
+from typing import Callable, Dict, List, Set, Tuple
 
 from ..counts import rank_and_world
 from ..dynamo import without_frames
 from ..foreign import Foreign
-from ..last_error import last_error, uncaught
+from ..last_error import last_error, text_of, uncaught
 from ..patches import Patches
 from ..session import REGISTRY
 from ..switch import raise_of_a_signal
@@ -31,8 +31,8 @@ from .ending import where_it_ended
 from .evaluations import Evaluations
 from .exchanged import Exchanged
 from .failures import Threads
-from .graphs import LOOKS, kept, nodes
-from .handlers import handlers, lost_flags
+from .graphs import LOOKS, Graphs
+from .handlers import Wakeup, handlers, lost_flags
 from .loaders import Loaders
 from .records import Records
 from .saves import Saves
@@ -47,6 +47,8 @@ FULL_UNTIL = 2000
 """Steps that are all recorded; then one in 100."""
 WAIT_SECONDS, AFTER_SIGNAL_SECONDS = 60.0, 1.0
 """For the signal of stage 5, and what it may take to arrive through a launcher."""
+MOST_TEXT = 900
+"""Characters of a message."""
 MOST_LACKING = 20
 """Names of weights without a gradient."""
 
@@ -62,6 +64,8 @@ class Observer:
         self.evaluations = Evaluations(torch, self)
         self.exchanged = Exchanged(torch, self.records)
         self.arithmetic = Arithmetic(torch, self.records)
+        self.graphs = Graphs(torch)
+        self.wakeup = Wakeup(self.records)
         self.loaders = Loaders(torch, self, self.backwards)
         self.step = 0
         self.counts: Dict[int, int] = {}
@@ -81,8 +85,8 @@ class Observer:
         self.thread = 0
         """That takes the steps."""
         self.alive = True
-        self.of_handler: Optional[Exception] = None
-        """The error that came while it waited for the signal."""
+        self.of_handler = 0
+        """The id of the error that came while it waited for the signal."""
         self.called = False
         """A module was called to train."""
         self.batches = Batches(torch, self)
@@ -104,7 +108,8 @@ class Observer:
             action(*arguments)
         except Exception as error:
             raise_of_a_signal(error)
-            if error is self.of_handler:
+            if id(error) == self.of_handler:
+                self.of_handler = 0
                 raise
             self.alive = False
             self.records.write("broken", text=repr(error)[:500])
@@ -156,6 +161,7 @@ class Observer:
                 self.records.write(
                     "step", s=count, t=seconds, rates=rates, waited=waited, passes=passes
                 )
+            self.wakeup.look(count)
             if count == self.settings.stop_at and self.rank == 0:
                 self.wait_for_signal(count)
 
@@ -208,13 +214,17 @@ class Observer:
         self.records.write(
             "paused", s=step, handlers=handlers(), lost_flags=lost_flags(), frozen=frozen
         )
+        self.wakeup.listen()
         try:
             while not os.path.exists(self.settings.go) and time.monotonic() - began < WAIT_SECONDS:
                 time.sleep(0.02)
             time.sleep(AFTER_SIGNAL_SECONDS)
-        except Exception as error:  # the observer raises none here
-            self.of_handler = error
+        except BaseException as error:  # the observer raises none here
+            self.of_handler = id(error) if isinstance(error, Exception) else 0
+            found = {"error": type(error).__name__, "message": text_of(error)[:MOST_TEXT]}
+            self.records.write("signalled", s=step, reached=True, **found)
             raise
+        self.wakeup.end(step)
         self.own_seconds += time.monotonic() - began
 
     # State
@@ -244,7 +254,7 @@ class Observer:
     def count_graphs(self) -> None:
         """Record the tensors whose graphs are still in memory, and the bytes in use."""
         began = time.monotonic()
-        found = {"graphs": kept(self.torch), "nodes": nodes(self.torch)}
+        found = self.graphs.look()
         self.records.write("kept", s=self.step, used=self.evaluations.in_use(), **found)
         self.own_seconds += time.monotonic() - began
 

@@ -11,8 +11,8 @@ LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/docto
 """In the paths of files that are not the user's."""
 EXCHANGES = ("autograd/__init__.py", "nn/parallel/", "distributed/fsdp/", "distributed/_")
 """Files of torch that exchange gradients or weights in a training step, below its directory."""
-MODULE = "nn/modules/module.py"
-"""Calls a module, below the directory of torch."""
+MODULE, LOADER = "nn/modules/module.py", "utils/data/"
+"""Calls a module, and files that read and join samples, below the directory of torch."""
 LONGEST, MOST_FRAMES = 300, 200
 OF_SAMPLE = " in __getitem__"
 
@@ -33,10 +33,10 @@ def user_line(trace: Foreign, inside: str) -> Tuple[str, bool]:
     return place, exchanging
 
 
-def calls_module(trace: Foreign, inside: str) -> bool:
-    """Whether an error came from a module of torch that was called."""
+def passes(trace: Foreign, path: str) -> bool:
+    """Whether an error came through a file whose path begins so."""
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == inside + MODULE:
+        if trace.tb_frame.f_code.co_filename.startswith(path):
             return True
         trace = trace.tb_next
     return False

@@ -154,9 +154,18 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
 
 def _oldest_first() -> Iterator[Foreign]:
     """Everything in memory. gc.get_objects() alone begins with the youngest generation, so that the
-    order of two models would depend on the last collection."""
-    for generation in (2, 1, 0):
-        yield from gc.get_objects(generation)
+    order of two models would depend on the last collection; one between two of these calls would
+    move objects into a generation that was read before."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        generations = [gc.get_objects(number) for number in (2, 1, 0)]
+    finally:
+        if enabled:
+            gc.enable()
+    for objects in generations:
+        yield from objects
+        objects.clear()  # the youngest has the list of all three: a cycle would keep everything
 
 
 def _roots(modules: List[Foreign], optimizers: List[Foreign]) -> List[Tuple[str, Foreign]]:
