@@ -11,8 +11,8 @@ from doctor.checks.rehearsal.parts import error_in, not_tried
 from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
 from doctor.checks.rehearsal.resumed_state import held, resumed
 from doctor.checks.rehearsal.running import place, printed_error, raised
-from doctor.checks.rehearsal.stopping import caught
 from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
+from doctor.checks.rehearsal.stopping import caught
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
 from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun

@@ -52,6 +52,8 @@ SIDES = re.compile(
 )
 """The smaller end less the larger beginning."""
 BEGINNING = re.compile(r"\)-(?:torch\.|numpy\.)?max(?:imum)?\(")
+FLOORS = re.compile(r"(?:max(?:imum)?|softplus|sign|abs)\((?!.*-)")
+"""What the product of the sides applies to one of them, whose name it has."""
 CLAMPS = re.compile(r"clamp|clip|relu|where|threshold|max(?:imum)?\((?:[\w.]*\()?0\b|,0(?:\.0*)?\)")
 
 
@@ -60,6 +62,8 @@ def unclamped(reading: Training) -> Iterator[Match]:
     and a positive intersection."""
     for line in reading.cached(lines) if reading.mentions("iou", "inter", "overlap") else ():
         if not INTERSECTION.search(line.target) or not re.search(r"\*|prod\(", line.text):
+            continue
+        if FLOORS.search(line.text):
             continue
         text = written_out(reading, line.scope, line.text)
         both = "prod(" in text or len(BEGINNING.findall(text)) > 1
