@@ -43,12 +43,9 @@ def exchanged(reading: Training) -> Iterator[Match]:
 def _adds_entropy(reading: Training, text: str, scope: int) -> bool:
     """The entropy is a summand of the whole, and of no part that has a sign of its own."""
     names = {found["name"] for found in ENTROPY.finditer(text)} - {None}
-    if any(
-        "-" in line.text or "neg" in name
-        for name in names
-        for line in lines_of(reading, scope, name)
-    ):
-        return False  # fmt: skip
+    held = [line.text for name in names for line in lines_of(reading, scope, name)]
+    if any("neg" in name for name in names) or any(re.search(r"-.*entrop", t) for t in held):
+        return False
     before = (text[: found.start()] for found in ENTROPY.finditer(text))
     return any(each.count("(") - each.count(")") == 1 for each in before)
 

@@ -287,6 +287,6 @@ def of_process(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements) if summed else ():
         found = SHARE_OF_PROCESS.search(text)
         made = lines_of(reading, scope, found[1]) if found else []
-        divided = any("world" in a.text or "size" in a.text for a in made)
+        divided = any("world" in a.text for a in made)
         if found and (scope, found[1]) in summed and "size" not in text and not divided:
             yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")
