@@ -159,6 +159,8 @@ def own_remedy(rank: RehearsedRank) -> str:
     """The remedy of an error by where it was raised; "" where that says nothing more."""
     if SAMPLE.search(rank.place) and OF_INDEX.match(rank.error):
         return SAMPLES_FIX
+    if LAST_OF_ONE.search(rank.error):
+        return LAST_OF_ONE_FIX
     if rank.grad_off and "does not require grad" in rank.error:
         return SWITCHED_OFF
     if rank.dtypes and DTYPE.search(rank.error):
@@ -174,7 +176,6 @@ def own_remedy(rank: RehearsedRank) -> str:
 
 IN_EVALUATIONS = (
     (IGNORED, IGNORED_FIX),
-    (LAST_OF_ONE, LAST_OF_ONE_FIX),
     (TUPLES, FIRST_OF_TUPLE),
     (JOINED, EACH_BATCH),
 )
