@@ -67,23 +67,30 @@ def weights(rehearsal: Rehearsal) -> Verdict:
             fix="Broadcast parameters and buffers from rank 0 after building or loading the model, "
             "or give all ranks one seed until then; DistributedDataParallel does both.",
         )
-    if found.differ_from and found.exchanged and found.unaveraged:
-        return warn(
-            f"the weights of {found.ranks} ranks are equal at the start and differ after step "
-            f"{found.differ_from}: {differ}; the gradients of {found.exchanged} others are "
-            "averaged, and those of these are not",
-            fix=EVERY_GRADIENT,
-        )
     if found.differ_from:
-        return warn(
-            f"the weights of {found.ranks} ranks are equal at the start and differ after step "
-            f"{found.differ_from}, without DistributedDataParallel: {differ}",
-            fix="Wrap the model in DistributedDataParallel, or average the gradients before each "
-            "step: each rank trains a model of its own.",
-        )
+        return _drifting(found, differ)
     return unknown(
         f"the weights of {found.ranks} ranks differ from the start, and nothing says that they "
         "must not: sharded models differ"
+    )
+
+
+def _drifting(found: Agreement, differ: str) -> Verdict:
+    """Equal at the start and no longer, without a wrapper that averages."""
+    begun = (
+        f"the weights of {found.ranks} ranks are equal at the start and differ after step "
+        f"{found.differ_from}"
+    )
+    if found.exchanged and found.unaveraged:
+        return warn(
+            f"{begun}: {differ}; the gradients of {found.exchanged} others are averaged, and those "
+            "of these are not",
+            fix=EVERY_GRADIENT,
+        )
+    return warn(
+        f"{begun}, without DistributedDataParallel: {differ}",
+        fix="Wrap the model in DistributedDataParallel, or average the gradients before each "
+        "step: each rank trains a model of its own.",
     )
 
 
