@@ -347,7 +347,7 @@ def test_norms_that_are_in_no_group(tmp_path: Path, head: bool, status: Status) 
 
 
 @pytest.mark.parametrize(("kind", "status"), [
-    ("damaged", Status.UNKNOWN), ("missing", Status.UNKNOWN), ("note", Status.WARN),
+    ("damaged", Status.UNKNOWN), ("missing", Status.UNKNOWN), ("note", Status.NOTE),
 ])  # fmt: skip
 def test_state_that_a_damaged_file_held_accuses_no_parameter(
     tmp_path: Path, kind: Any, status: Status
