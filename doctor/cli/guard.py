@@ -47,7 +47,7 @@ def guard(
     """Run the command under the guard; the report and the exit code. Raises UserError."""
     if shutil.which(command[0]) is None:
         raise UserError(f"{command[0]}: not an executable file and not on PATH")
-    directory = _directory(out)
+    directory = _directory(out, shared=shared)
     file = read_job_file(config, search=True)
     ignore = [check.code for check in CHECKS if check not in selected(flags)]
     settings = {
@@ -118,7 +118,7 @@ class Announcer:
                 self._command.run(render_lines(redact(one, here=this_machine())))
 
 
-def _directory(out: Path | None) -> Path:
+def _directory(out: Path | None, *, shared: bool) -> Path:
     """An absolute directory without records of an earlier run, which is made. Raises UserError."""
     try:
         here = Path.cwd()
@@ -130,23 +130,23 @@ def _directory(out: Path | None) -> Path:
                 f"--output-dir {out} holds records of an earlier run; name another directory"
             )
         path = Path(os.path.abspath(out))  # noqa: PTH100 - resolve follows links
-        if not _is_made(path):
+        if not _is_made(path, shared=shared):
             raise UserError(f"--output-dir {out} cannot be written; name another directory")
         return path
     number = 1
     while _has_records(path := here / (DEFAULT if number == 1 else f"{DEFAULT}-{number}")):
         number += 1
-    if _is_made(path):
+    if _is_made(path, shared=shared):
         return path
     other = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-"))
     print(f"doctor guard: {here} cannot be written; records are in {other}", file=sys.stderr)
     return other
 
 
-def _is_made(path: Path) -> bool:
-    """Make the directory, and say whether it takes new files."""
+def _is_made(path: Path, *, shared: bool) -> bool:
+    """Make the directory, for others only if they may read it, and say whether it takes files."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(0o777 if shared else 0o700, parents=True, exist_ok=True)
     except OSError:
         return False
     return os.access(path, os.W_OK | os.X_OK)

@@ -162,7 +162,7 @@ def test_values_of_variables_are_not_printed(folder: Path) -> None:
         (("{folder}", "--expect-nodes", "3", "--nodes-from", "a,b"), "omit one of them"),
         (("{folder}", "--expect-nodes", "0"), "--expect-nodes"),
         (("{folder}", "--topology", "nowhere"), "No such file"),
-        (("{folder}", "--ledger", "nowhere"), "No such file"),
+        (("{folder}", "--ledger", "nowhere"), "does not exist"),
         (("{folder}", "--save-facts", "{empty}/%j.json"), "%j"),
     ],
 )

