@@ -53,7 +53,6 @@ def signs_hold(reading: Training) -> Iterator[Match]:
         if LIKELY.search(named) and not re.search("__init__|weight", named):
             yield from _likelihood(reading, number, function)
     yield from _unions(reading)
-    yield from _apart(reading)
     yield from _precisions(reading)
     yield from _overlap_in_sum(reading)
     yield from _smoothed_truth(reading)
@@ -176,36 +175,6 @@ def _precisions(reading: Training) -> Iterator[Match]:
                 f"{name} grows the loss twice: the weight of a task is exp(-{name})",
                 fix=f"torch.exp(-{name}) * loss + {name}",
             )
-
-
-GIVEN = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-SIDE = rf"\((?:\w+\.)?min(?:imum)?{GIVEN}-(?:\w+\.)?max(?:imum)?{GIVEN}\)(?:\[[^\[\]]*\])?"
-"""The end of what two boxes share, minus its start."""
-SIDES = re.compile(rf"\({SIDE}\*{SIDE}\)")
-FLOOR = re.compile(
-    r"clamp|clip|relu|max(?:imum)?\((?:0|torch\.zeros|.*,0(?:\.0)?\)|.*zeros)|where|(?<!<)>"
-)
-
-
-def _apart(reading: Training) -> Iterator[Match]:
-    """(rb - lt) of boxes that do not meet is negative, and the product of two such is an area."""
-    for line in reading.cached(lines) if reading.mentions("box", "iou") else ():
-        if "*" not in line.text or not re.search(r"inter|overlap", line.target.casefold()):
-            continue
-        whole = written_out(reading, line.scope, line.text)
-        if line.scope not in reading.cached(_floored) and SIDES.fullmatch(whole):
-            yield Match(
-                line.span,
-                f"{line.target} of boxes that do not meet is no 0: the sides are not clamped",
-                fix="(right_bottom - left_top).clamp(min=0)",
-            )
-
-
-def _floored(reading: Training) -> set[int]:
-    """Functions that compare something, or give it a floor."""
-    return {each.scope for each in reading.comparisons} | {
-        scope for text, _, scope in reading.cached(formulas) if FLOOR.search(text)
-    }
 
 
 def _unions(reading: Training) -> Iterator[Match]:
