@@ -47,6 +47,7 @@ def train(observer: Any, loader: Any, *, skip: int = 0, ahead: bool = False) -> 
             observer.loaders.step(observer.step)
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # where one CPU is granted
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_samples_are_those_of_the_steps(watched: Any, tmp_path: Path, workers: int) -> None:
     loader = torch.utils.data.DataLoader(ROWS, batch_size=4, num_workers=workers)
