@@ -141,9 +141,16 @@ def _chunk(paths: Sequence[str]) -> list[tuple[Hit, Place]]:
 
 
 def _start_worker(linter: Linter) -> None:
-    """A worker waits for more work on a pipe that it holds open itself, so a thread watches."""
+    """A worker waits for more work on a pipe that it holds open itself, so a thread watches.
+
+    A signal to all processes of the group is the parent's to answer: a worker that raised in the
+    middle of a read from that pipe would leave the others waiting for it.
+    """
+    import signal
     import threading
 
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     _inherited.append(linter)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -157,7 +164,8 @@ def _end_with_parent() -> None:
 
 
 def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tuple[Hit, Place]]:
-    """The same in several processes; chunks are small, so that all end at the same time."""
+    """The same in several processes; chunks are small, so that all end at the same time, and soon
+    after a signal."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
