@@ -168,6 +168,18 @@ def lines(reading: Reading) -> list[Line]:
     ]
 
 
+def lines_in(reading: Reading, scope: int) -> list[Line]:
+    """The assignments of one function."""
+    return reading.cached(_lines_by_scope).get(scope, [])
+
+
+def _lines_by_scope(reading: Reading) -> dict[int, list[Line]]:
+    table: dict[int, list[Line]] = {}
+    for line in reading.cached(lines):
+        table.setdefault(line.scope, []).append(line)
+    return table
+
+
 def lines_of(reading: Reading, scope: int, name: str) -> list[Line]:
     """The assignments to one name in one function."""
     return reading.cached(_by_name).get(scope, {}).get(name, [])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from doctor import catalog
-from doctor.facts.facts import ORIGIN, Facts
+from doctor.facts.facts import Facts
 from doctor.judge import index
 from doctor.judge.check import Check, Finding, Status, Verdict, unknown
 from doctor.judge.engine import examine
@@ -19,7 +19,7 @@ def findings_of(facts: Facts) -> tuple[Finding, ...]:
     Of a pasted report, a check is unknown if the report does not tell what it needs, and then it
     holds up no other check. The others are not imported.
     """
-    if not facts.origin.startswith(ORIGIN):
+    if not facts.is_pasted:
         return examine(catalog.MACHINE_CHECKS, facts)
     checks = _answerable()
     alone = examine([replace(each, after=()) for each in checks], facts)

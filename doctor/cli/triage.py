@@ -25,7 +25,7 @@ from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_in_logs
 from doctor.cli.second_look import MOST_AGAIN, look_again
 from doctor.errors.fitted import MEMORY
-from doctor.facts.facts import ORIGIN, Facts, without_machine
+from doctor.facts.facts import Facts, without_machine
 from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -143,7 +143,7 @@ def _is_before(finding: Finding, first: LogEvent) -> bool:
 
 def _machine_problems(facts: Facts) -> tuple[Finding, ...]:
     """What is wrong with the machine, by a report that was pasted into the logs."""
-    if not facts.origin.startswith(ORIGIN):
+    if not facts.is_pasted:
         return ()
     found = tuple(finding for finding in findings_of(facts) if finding.is_problem)
     return tuple(each for each in found if each.check.code != FREE.code or not _may_hold(facts.log))

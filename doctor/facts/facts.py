@@ -171,6 +171,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return elsewhere.get(self.origin, "machine")
 
     @property
+    def is_pasted(self) -> bool:
+        """Whether another tool's output was read, not the machine."""
+        return self.origin.startswith(ORIGIN)
+
+    @property
     def target(self) -> Target:
         return find_target(self.job, self.host, self.torch, self.cuda)
 

@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Literal
 
 from doctor._util.units import counted
-from doctor.facts.facts import ORIGIN, Facts
+from doctor.facts.facts import Facts
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.known_errors import SEVERAL
 
@@ -116,13 +116,13 @@ class Report:
     def headline(self) -> str:
         """The verdict in words: READY, READY with warnings, FIX, RETURN or UNKNOWN."""
         is_ready = self.outcome is Outcome.READY
-        warned = self.with_status(Status.WARN) if is_ready else self._pasted_warning
+        warned = self.with_status(Status.WARN) if is_ready else self._leading_warnings
         noted = not warned and bool(self._pasted_note)
         return self.outcome.upper() + " with warnings" * bool(warned) + " with a note" * noted
 
     @property
     def _is_pasted(self) -> bool:
-        return self.outcome is Outcome.UNKNOWN and self.facts.origin.startswith(ORIGIN)
+        return self.outcome is Outcome.UNKNOWN and self.facts.is_pasted
 
     @property
     def _shown(self) -> tuple[Finding, ...]:
@@ -136,7 +136,7 @@ class Report:
         return ", ".join(named) + f" and {others} more" * bool(others)
 
     @property
-    def _pasted_warning(self) -> tuple[Finding, ...]:
+    def _leading_warnings(self) -> tuple[Finding, ...]:
         """What a pasted report or a checkpoint warns of, where something else is unknown."""
         leads = self._is_pasted or self.facts.subject == "checkpoint"
         return self.with_status(Status.WARN) if leads else ()
@@ -154,7 +154,7 @@ class Report:
             case Outcome.READY:
                 return self._ready()
             case Outcome.UNKNOWN:
-                if said := self._pasted_warning or self._pasted_note:
+                if said := self._leading_warnings or self._pasted_note:
                     return _first_fix(said)
                 finding = self._blocking or next(iter(self.with_status(Status.UNKNOWN)), None)
                 if finding is None:

@@ -226,11 +226,6 @@ RULES = (
         ),
         fix="keep = labels != -100; compare predictions[keep] with labels[keep].",
         sources=("transformers-token-classification",),
-        needs=(
-            "compute_metrics",
-            "ignore_index",
-            "ignored_labels",
-            "numel",
-        ),
+        needs=("compute_metrics", "ignore_index", "ignored_labels", "numel"),
     ),
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import lines, render, texts_in
+from doctor.checks.script.rendering import lines_in, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -56,9 +56,8 @@ def _reaches_loss(reading: Training, call: Call, held: str) -> bool:
     scope = call.scope
     joined = {
         line.target
-        for line in reading.cached(lines)
-        if line.scope == scope
-        and re.search(rf"(?:cat|stack|concat)\(\(?{re.escape(held)}\b", line.text)
+        for line in lines_in(reading, scope)
+        if re.search(rf"(?:cat|stack|concat)\(\(?{re.escape(held)}\b", line.text)
     }
     returned = any(
         re.search(rf"(?:cat|stack|concat)\(\(?{re.escape(held)}\b", render(reading, v))
@@ -84,11 +83,11 @@ def _held(reading: Training, call: Call) -> set[str]:
 def _compared(reading: Training, scope: int, names: set[str]) -> bool:
     """logits = features @ gathered.t(), and a cross entropy in the same function."""
     found = set(names)
-    for line in reading.cached(lines):
+    for line in lines_in(reading, scope):
         text = line.text
         product = re.search(r"@|matmul\(|mm\(|einsum\(|cosine_similarity\(", text)
         named = any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\w])", text) for n in names if n)
-        if line.scope == scope and product and named:
+        if product and named:
             found |= {line.target, "@"}
     here = any(reading.calls[n].scope == scope for n, _ in loss_calls(reading))
     stepped = any(reading.calls[n].scope == scope for n in reading.backwards)

@@ -8,14 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script.loss.log_probs import of_several_numbers
 from doctor.checks.script.loss.returns import of_normalized, temperature
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import (
-    Line,
-    expanded,
-    lines,
-    render,
-    statements,
-    written_out,
-)
+from doctor.checks.script.rendering import Line, expanded, lines, render, statements, written_out
 from doctor.checks.script.rendering import formulas as formulas_of_file
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training

@@ -8,12 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import objects
 from doctor.checks.script.loss.log_probs import codes
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import (
-    Line,
-    expanded,
-    lines,
-    render,
-)
+from doctor.checks.script.rendering import Line, expanded, lines, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss import steps_of_noise
 from doctor.checks.script.reading import Reading
-from doctor.checks.script.rendering import containing, lines, render, statements
+from doctor.checks.script.rendering import containing, lines, lines_in, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
@@ -160,7 +160,7 @@ def _clean_for_noise(reading: Training) -> Iterator[Match]:
         noisy = re.compile(
             rf"\w*(?:q_sample|noise\w*|diffuse|forward\w*)\((?:{clean},.*|.*\b{clean}\b.*noise.*)\)"
         )
-        own = [line for line in reading.cached(lines) if line.scope == loss.scope]
+        own = lines_in(reading, loss.scope)
         drawn = any(re.search(r"randn", line.text) for line in own)
         made = [line.text for line in own if line.target == predicted]
         network = re.match(r"[\w.]+\(", made[0]) if len(made) == 1 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rendering import lines_in, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -17,9 +17,8 @@ def of_several_numbers(reading: Training) -> Iterator[Match]:
     for call in reading.named("log_prob"):
         uses = [
             line.text
-            for line in reading.cached(lines)
-            if line.scope == call.scope
-            and any(re.search(rf"\b{re.escape(t)}\b", line.text) for t in call.targets)
+            for line in lines_in(reading, call.scope)
+            if any(re.search(rf"\b{re.escape(t)}\b", line.text) for t in call.targets)
         ]
         if any(re.search(r"exp\(|\*", text) for text in uses):
             message = "log_prob() has a column per number of an action: .sum(-1) is missing"
@@ -59,7 +58,7 @@ def codes(reading: Training) -> Iterator[Match]:
     """A quantizer that returns its codes without the gradient of the input."""
     for scope in reading.functions_by_name.get("forward", ()):
         function = reading.function(scope)
-        own = [line for line in reading.cached(lines) if line.scope == scope]
+        own = lines_in(reading, scope)
         chosen = any("argmin(" in line.text for line in own) or any(
             call.method == "argmin" for call in reading.calls_in(scope)
         )

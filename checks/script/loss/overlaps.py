@@ -1,4 +1,4 @@
-"""Overlaps that are computed of logits, where probabilities are meant."""
+"""Overlaps of logits where probabilities are meant, and of boxes whose sides have no floor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import Line, lines, lines_of, render, texts_in, written_out
+from doctor.checks.script.rendering import (
+    Line,
+    lines,
+    lines_in,
+    lines_of,
+    render,
+    texts_in,
+    written_out,
+)
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -96,17 +104,10 @@ def _compared(reading: Training) -> dict[int, list[str]]:
     return table
 
 
-def _lines_by_scope(reading: Training) -> dict[int, list[Line]]:
-    table: dict[int, list[Line]] = {}
-    for line in reading.cached(lines):
-        table.setdefault(line.scope, []).append(line)
-    return table
-
-
 def _same_values(reading: Training, scope: int, name: str) -> str:
     """A parameter and names of it, also masked or of another shape, as alternatives."""
     names = {name}
-    for line in reading.cached(_lines_by_scope).get(scope, ()):
+    for line in lines_in(reading, scope):
         kept = re.fullmatch(
             r"\(?(\w+)(?:\.(?:view|reshape|flatten|contiguous)\(.*\)|\*\w+\))?", line.text
         )

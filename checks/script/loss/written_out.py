@@ -14,12 +14,7 @@ from doctor.checks.script.loss.negatives import negatives
 from doctor.checks.script.loss.overlaps import of_logits, unclamped
 from doctor.checks.script.loss.signs import signs_hold
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import (
-    containing,
-    expanded,
-    render,
-    statements,
-)
+from doctor.checks.script.rendering import containing, expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value

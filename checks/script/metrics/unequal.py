@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rendering import formulas, render, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Span
+from doctor.facts.script import Assignment, Call, Span, Value
 
 SHARE = re.compile(r"==.*\)\.(?:float|to|double)\([\w.]*\)\.mean\(\)|\.eq\(.*\.mean\(\)")
 MESSAGE = "the last batch is smaller, and its accuracy counts as much as each other"
@@ -22,13 +22,10 @@ def unequal_batches(reading: Training) -> Iterator[Match]:
     for each in reading.assignments if loaders else ():
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
-        over = reading.iterable_of(each)
-        source = set(over.all_names if over else ()) & loaders
-        whole = written_out(reading, each.scope, render(reading, each.value))
-        quiet = reading.under_no_grad(each.contexts)
-        if not source or not quiet or not SHARE.search(whole) or "*" in whole.partition("==")[0]:
+        share = _share(reading, each, each.value, loaders)
+        if "*" in share.partition("==")[0]:
             continue
-        for loader in source:
+        for loader in _sources(reading, each, loaders) if share else ():
             span = reading.cached(_quotients).get((each.scope, each.target, loader))
             if span is not None:
                 yield Match(span, MESSAGE, "note", fix=FIX)
@@ -50,15 +47,24 @@ def _keeps_rest(reading: Training, call: Call) -> bool:
     return kept and not whole and 1 not in literals and "batch_sampler" not in call.keywords
 
 
+def _sources(reading: Training, place: Assignment | Call, loaders: set[str]) -> set[str]:
+    """Those of the loaders that the loop around it goes over."""
+    over = reading.iterable_of(place)
+    return set(over.all_names if over else ()) & loaders
+
+
+def _share(reading: Training, place: Assignment | Call, value: Value, loaders: set[str]) -> str:
+    """A share of right answers, of batches of an evaluation, as it is written out; "" else."""
+    if not _sources(reading, place, loaders) or not reading.under_no_grad(place.contexts):
+        return ""
+    whole = written_out(reading, place.scope, render(reading, value))
+    return whole if SHARE.search(whole) else ""
+
+
 def _of_lists(reading: Training, loaders: set[str]) -> Iterator[Match]:
     """accs.append((pred == y).float().mean()), and the mean of them."""
     for call in reading.named("append") if loaders else ():
-        over = reading.iterable_of(call)
-        source = set(over.all_names if over else ()) & loaders
-        if not source or len(call.args) != 1 or not reading.under_no_grad(call.contexts):
-            continue
-        whole = written_out(reading, call.scope, render(reading, call.args[0]))
-        if not SHARE.search(whole):
+        if len(call.args) != 1 or not _share(reading, call, call.args[0], loaders):
             continue
         span = reading.cached(_means).get((call.scope, call.receiver))
         if span is not None:

@@ -6,14 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from doctor.checks.script.rendering import (
-    Line,
-    formulas_in,
-    lines,
-    render,
-    statements,
-    written_out,
-)
+from doctor.checks.script.rendering import Line, formulas_in, lines, render, statements, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call

@@ -23,7 +23,8 @@ def where_it_ended(torch: ModuleType) -> Dict[str, Any]:
     exception ends the program."""
     error = getattr(sys, "last_value", None)
     inside = os.path.join(os.path.dirname(torch.__file__ or ""), "")
-    place, exchanging = user_line(getattr(error, "__traceback__", None), inside)
+    trace = getattr(error, "__traceback__", None)
+    place, exchanging = user_line(trace, inside)
     of_worker = _of_worker(error)
     if not place and not of_worker:
         return {}
@@ -31,8 +32,8 @@ def where_it_ended(torch: ModuleType) -> Dict[str, Any]:
         "place": of_worker or place,
         "exchanging": exchanging,
         "handler": getattr(error and handler_of(error), "__name__", ""),
-        "in_model": passes(getattr(error, "__traceback__", None), inside + MODULE),
-        "in_loader": passes(getattr(error, "__traceback__", None), inside + LOADER),
+        "in_model": passes(trace, inside + MODULE),
+        "in_loader": passes(trace, inside + LOADER),
     }
 
 

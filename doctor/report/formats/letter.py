@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from doctor import __version__
 from doctor._util.owner import OWNERS
 from doctor._util.units import visible
-from doctor.facts.facts import ORIGIN
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu
 from doctor.facts.views import JobGpu, JobGpus
@@ -57,17 +56,12 @@ def lines(report: Report) -> Iterator[str]:
     yield ""
     yield "Instance: (add the provider's name or number of it)"
     for name, value in header_parts(report):
-        if name == "machine" or (name == "examined" and not _is_pasted(report)):
+        if name == "machine" or (name == "examined" and not report.facts.is_pasted):
             yield f"{name.capitalize()}: {value}"
     yield ""
     yield "To repeat on that machine:"
     for command in _commands(report, faults):
         yield f"  {command}"
-
-
-def _is_pasted(report: Report) -> bool:
-    """Whether another tool's output was read, not the machine."""
-    return report.facts.origin.startswith(ORIGIN)
 
 
 def _paragraph(report: Report, faults: tuple[Finding, ...]) -> str:
@@ -78,7 +72,7 @@ def _paragraph(report: Report, faults: tuple[Finding, ...]) -> str:
     reader = f"preflight doctor {__version__}"
     observed = (
         f"In the attached output of this machine {reader} finds"
-        if _is_pasted(report)
+        if report.facts.is_pasted
         else f"{when} a training, {reader} examined this machine and observed"
     )
     return (
@@ -99,8 +93,8 @@ def _gpus(report: Report, faults: tuple[Finding, ...]) -> Iterator[str]:
     for gpu in [gpu for gpu in gpus.gpus if _is_named(gpu, texts)] or gpus.gpus:
         yield ""
         yield gpu.label
-        pasted = _is_pasted(report)
-        yield from (f"  {line}" for line in _gpu(gpu, runs, pasted=pasted))
+        of_gpu = _gpu(gpu, runs, pasted=report.facts.is_pasted)
+        yield from (f"  {line}" for line in of_gpu)
 
 
 def _is_named(gpu: JobGpu, text: str) -> bool:
