@@ -37,6 +37,10 @@ IMPORT_ERRORS = (
 """The first that the message or the traceback has counts."""
 OF_SYSTEM = re.compile(r"\blib(?:cu\w+|nv\w+|mpi\w*|openblas)\.so|undefined symbol|GLIBC")
 """Libraries that a Jetson has from its system."""
+NOT_STARTED = (
+    "Name the interpreter that trains with --python. If it is this one, make it start first: "
+    "--version must print its version; an environment whose base Python is gone is made anew."
+)
 JETPACK = ("cat /etc/nv_tegra_release", "apt show nvidia-jetpack | grep Version")
 
 
@@ -104,6 +108,10 @@ def _failed(summary: str, interpreter: Interpreter) -> Verdict:
     if pattern:
         return fail_by(fitted(pattern, summary), summary)
     path = shlex.quote(interpreter.path)
+    if not interpreter.started:
+        summary = f"{interpreter.path} ({interpreter.chosen}) did not start as Python: "
+        summary += ended.detail or "no message"
+        return fail(summary, f"{path} --version", fix=NOT_STARTED)
     return fail(summary, f"{path} -X faulthandler -c 'import torch'")
 
 
@@ -132,7 +140,11 @@ TORCH_IMPORTS = Check(
     "system, and every worker process repeats it.",
     passes=(f"import torch succeeds within {SLOW_IMPORT:.0f} s in the training interpreter",),
     warns=(f"the import takes more than {SLOW_IMPORT:.0f} s",),
-    fails=("torch is not installed there", "the import raises, crashes or does not return"),
+    fails=(
+        "torch is not installed there",
+        "the import raises, crashes or does not return",
+        "the interpreter does not start",
+    ),
     fix="Reinstall torch together with the packages that it requires. If the import is slow, move "
     "the environment to a local disk.",
     limits="that anything computes: an import uses no GPU.",

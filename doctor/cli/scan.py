@@ -14,6 +14,7 @@ import msgspec
 
 from doctor import catalog
 from doctor._util.errors import UserError
+from doctor._util.file_kinds import refuse_others
 from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checkpoint.io.addresses import check_exists
@@ -106,6 +107,7 @@ def scan(
     began = time.monotonic()
     check_installed()
     check_exists(path, "PATH")
+    refuse_others(path, "checkpoint", ("lint", "triage", "data"))
     request = options.request()
     record = Record()
     checkpoint, rows = read_in_child(path, request, progress=progress)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from doctor import catalog
 from doctor._util.errors import UserError
+from doctor._util.file_kinds import refuse_others
 from doctor._util.secrets import hide_secrets
 from doctor._util.units import visible
 from doctor.checks.gpu.device import FREE
@@ -57,6 +58,8 @@ def triage(
     began = time.monotonic()
     record = Record()
     saved = read_facts(facts_file) if facts_file else None
+    for path in paths:
+        refuse_others(path, "log", ("lint", "scan"))
     if following:
         if STDIN in paths:
             raise UserError("--follow is for files; a pipe is read until the job ends without it")

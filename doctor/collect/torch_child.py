@@ -134,6 +134,7 @@ def read_import(
         path=path,
         chosen=chosen,
         version=str(known.get("version", "")),
+        started=bool(known) or answer.ended.how not in ("error", "signal"),
         importing=answer.ended,
         traceback=tail,
         pip=pip if isinstance(pip, bool) else None,

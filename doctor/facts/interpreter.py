@@ -13,6 +13,8 @@ class Interpreter(Section, frozen=True, kw_only=True):
     chosen: str
     """Why this interpreter: --python, VIRTUAL_ENV, ..."""
     version: Product = ""
+    started: bool = True
+    """False: the program ended before it told its version, so that it may be no Python."""
     importing: Ended
     traceback: str = ""
     """The last lines of stderr of a failed import."""

@@ -169,7 +169,7 @@ class Report:
             case Outcome.RETURN | Outcome.FIX if self.facts.subject == "fleet":
                 return _first_observed(self.faults or self.with_status(Status.FAIL))
             case Outcome.RETURN:
-                return f"{_first_fix(self.faults)}; text for the provider: --format letter"
+                return f"{_first_observed(self.faults)}; {GIVE_BACK}"
         return _first_fix(self.with_status(Status.FAIL))
 
     @property
@@ -190,6 +190,8 @@ class Report:
         return f"{ready}; worth reading: {noted}" if noted else ready
 
 
+GIVE_BACK = "rented: give the machine back now (text for the provider: --format letter)"
+"""What RETURN means; what an owner may try is the fix of the finding."""
 NEEDS_MORE = ("Look at ", "Cause not known.")
 """How a fix begins whose first sentence alone is no next step."""
 

@@ -93,12 +93,12 @@ def _is_harmless(name: str) -> bool:
 
 
 def _curves(log: Log, detail: Detail) -> Iterator[Line]:
-    if not log.curves:
+    drawn = log.curves if detail == "verbose" else [each for each in log.curves if each.steps[1:]]
+    if not drawn:
         return
     yield Line()
     yield Line("  curves", "", "bold")
-    listed = log.curves if detail == "verbose" else log.curves[:CURVES]
-    for curve in listed:
+    for curve in drawn if detail == "verbose" else drawn[:CURVES]:
         yield Line(f"    {curve.name:<14}", f"{sparkline(curve)}  {_range(curve)}")
 
 
@@ -106,6 +106,8 @@ def _range(curve: Curve) -> str:
     if not curve.values:
         return "no values"
     first, last = float(curve.values[0]), float(curve.values[-1])
+    if len(curve.values) == 1:
+        return f"{first:.4g} at step {curve.steps[0]:,}"
     return f"{first:.4g} -> {last:.4g}, steps {curve.steps[0]:,} to {curve.steps[-1]:,}"
 
 

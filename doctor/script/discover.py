@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doctor._util.errors import UserError
+from doctor._util.file_kinds import READ_BY, command_for
 from doctor._util.regular_file import read_regular
 from doctor.script.directory import Listing
 from doctor.script.text import LIMIT
 
-CODE = (".py", ".ipynb", ".pyw")
+CODE = READ_BY["lint"]
 DATA = (".json", ".yaml", ".yml")
 SHELL = (".sh", ".sbatch", ".slurm", ".bash", ".job")
-OTHERS = {
-    "triage": (".log", ".out", ".err"),
-    "scan": (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".gguf"),
-    "data": (".jsonl", ".csv", ".parquet"),
-}
-"""Commands by the files that they read and that are no script."""
 LAUNCH = (*SHELL, ".mk")
 LAUNCH_NAMES = ("Makefile", "Dockerfile", "makefile", "Containerfile", "justfile")
 
@@ -59,8 +54,8 @@ def discover(paths: Sequence[str], exclude: Sequence[str] = ()) -> Files:
             named.append(os.path.normpath(path))
         else:
             raise UserError(f"{path} does not exist; name a file or a directory to lint")
-    others = [_read_by(path) for path in named]
-    if others and all(others) and len(others) == len(paths):
+    others = [command_for(path) for path in named]
+    if others and not {"", "lint"} & set(others) and len(others) == len(paths):
         raise UserError(f"{named[0]} is no script; doctor {others[0]} {named[0]} reads it")
     listed = sorted(each for each in listing.files if not excluded(each, exclude))
     results = dict.fromkeys([*named, *listed])
@@ -88,16 +83,6 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
     return any(
         fnmatch.fnmatch(each, pattern.rstrip("/")) for pattern in patterns for each in candidates
     )
-
-
-def _read_by(path: str) -> str:
-    """The command that reads such a file, "" where it may be a script, or nothing reads it."""
-    command = next((command for command, names in OTHERS.items() if path.endswith(names)), "")
-    try:
-        is_shell = command == "triage" and read_regular(path, 2) == b"#!"
-    except OSError:  # a pipe, a device
-        return ""
-    return "" if is_shell else command
 
 
 def _wanted(name: str) -> bool:

@@ -52,6 +52,25 @@ def scanned(*arguments: object) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.parametrize(
+    ("name", "command"), [("train.py", "lint"), ("train.log", "triage"), ("chats.jsonl", "data")]
+)
+def test_a_file_of_another_command_is_a_usage_error(
+    tmp_path: Path, name: str, command: str
+) -> None:
+    path = tmp_path / name
+    path.write_text("import torch\n")
+    done = doctor("scan", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"doctor: {path} is no checkpoint; doctor {command} {path} reads it\n"
+
+
+def test_weights_are_read_whatever_their_name_is(models: Path, tmp_path: Path) -> None:
+    weights = tmp_path / "weights.out"
+    weights.write_bytes((models / "after" / "model.safetensors").read_bytes())
+    assert scanned(weights)["checkpoint"]
+
+
 def save(folder: Path, **tensors: Any) -> Path:
     from safetensors.torch import save_file
 

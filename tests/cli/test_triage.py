@@ -45,6 +45,22 @@ def test_the_text_report_shows_the_line_the_reason_the_fix_and_the_curves() -> N
         assert part in out
 
 
+def test_a_script_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    code, out, err = triage("train.py", cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert err == "doctor: train.py is no log; doctor lint train.py reads it\n"
+
+
+def test_one_value_is_no_curve(tmp_path: Path) -> None:
+    (tmp_path / "one.log").write_text("step 1 loss 2.0\n")
+    (tmp_path / "two.log").write_text("step 1 loss 2.0\nstep 2 loss 1.5\n")
+    _, one, _ = triage(tmp_path / "one.log")
+    _, two, _ = triage(tmp_path / "two.log")
+    assert "curves" not in one
+    assert "2 -> 1.5, steps 1 to 2" in two
+
+
 def test_a_directory_with_a_log_per_rank_is_one_log(tmp_path: Path) -> None:
     for rank in range(3):
         text = ERROR if rank == 2 else "Connection closed by peer [127.0.0.1]:1"

@@ -224,6 +224,25 @@ def test_a_python_that_is_too_old_is_named(tmp_path: Path, mark: dict[str, str])
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("#!/bin/sh\nexit 3\n", "exit status 3"),
+        ("#!/bin/sh\necho no such base >&2; exit 1\n", "no such base"),
+        ("neither a script nor a program", "Exec format error"),
+    ],
+)
+def test_a_program_that_is_no_python_is_said_to_be_none(
+    text: str, said: str, tmp_path: Path, mark: dict[str, str]
+) -> None:
+    code, report = run(mark, "--device", "cpu", "--python", script(tmp_path / "python", text))
+    assert (code, status(report, "TOR001")) == (1, "fail")
+    assert "did not start as Python" in summary(report, "TOR001")
+    assert said in summary(report, "TOR001")
+    (finding,) = (each for each in report["findings"] if each["code"] == "TOR001")
+    assert finding["commands"] == [f"{tmp_path / 'python'} --version"]
+
+
+@pytest.mark.parametrize(
     "behaviour",
     [
         "echo '{\"answer\": 7}' >&$2",

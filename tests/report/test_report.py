@@ -145,7 +145,10 @@ def test_the_verdict_line_starts_with_the_first_fix() -> None:
     assert broken.verdict_line == "FIX: TOR001: first sentence"
     defective = finding("GPU003", Status.FAIL, Owner.MACHINE)
     returned = report(finding("TOR001", Status.FAIL), defective)
-    assert returned.verdict_line.startswith("RETURN: GPU003: first sentence;")
+    assert returned.verdict_line == (
+        "RETURN: GPU003: observed value; rented: give the machine back now "
+        "(text for the provider: --format letter)"
+    )
     unread = report(finding("SMK001", Status.UNKNOWN))
     assert unread.verdict_line == "UNKNOWN: SMK001 step-completes: observed value"
 

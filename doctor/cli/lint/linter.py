@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ MANY = 150
 PROCESSES = 4
 CHUNK = 24
 """Files that a worker takes at once."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +148,9 @@ def _start_worker(linter: Linter) -> None:
     A signal to all processes of the group is the parent's to answer: a worker that raised in the
     middle of a read from that pipe would leave the others waiting for it.
     """
-    import signal
     import threading
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     _inherited.append(linter)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -165,12 +166,20 @@ def _end_with_parent() -> None:
 
 def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tuple[Hit, Place]]:
     """The same in several processes; chunks are small, so that all end at the same time, and soon
-    after a signal."""
+    after a signal, which waits until the workers have started."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     size = max(1, min(CHUNK, len(paths) // (count * 4)))
     chunks = [paths[start : start + size] for start in range(0, len(paths), size)]
     with ProcessPoolExecutor(count, get_context("fork"), _start_worker, (linter,)) as pool:
-        for part in pool.map(_chunk, chunks):
-            yield from part
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            parts = [pool.submit(_chunk, chunk) for chunk in chunks]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        try:
+            for part in parts:
+                yield from part.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
