@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
+from pathlib import Path
 
 from doctor._util.errors import UserError
 from doctor._util.regular_file import read_regular
@@ -17,7 +17,7 @@ READ_BY = {
 
 
 def command_for(path: str) -> str:
-    """The command that reads such a file; "" where its name does not tell, or the first bytes differ."""
+    """The command that reads such a file; "" where its name or its beginning does not tell."""
     command = next((command for command, names in READ_BY.items() if path.endswith(names)), "")
     try:
         begins = read_regular(path, 512) if command == "triage" else b""
@@ -29,5 +29,5 @@ def command_for(path: str) -> str:
 def refuse_others(path: str, what: str, commands: Collection[str]) -> None:
     """Raise UserError for a file on this machine that one of these other commands reads."""
     other = command_for(path)
-    if other in commands and os.path.isfile(path):
+    if other in commands and Path(path).is_file():
         raise UserError(f"{path} is no {what}; doctor {other} {path} reads it")
