@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import re
@@ -44,6 +45,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    sys.unraisablehook = _raise_again
     code = _run()
     if signal.getsignal(signal.SIGINT) is _interrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback while Python exits
@@ -193,3 +195,13 @@ def _redacted(text: str) -> str:
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     _received.append(signum)
     raise KeyboardInterrupt
+
+
+def _raise_again(ignored: sys.UnraisableHookArgs) -> None:
+    """Python drops what is raised inside a callback or a destructor; a signal must not be lost."""
+    if not _received or not isinstance(ignored.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+        return
+    with contextlib.suppress(ValueError):  # another thread than the main one
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)

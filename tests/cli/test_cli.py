@@ -290,6 +290,28 @@ def test_a_closed_pipe_does_not_change_the_exit_code(arguments: str, code: int) 
     assert "Broken" not in done.stderr
 
 
+DROPPED = """
+import signal, sys, time
+from doctor.cli import main
+signal.signal(signal.SIGINT, main._interrupt)
+sys.unraisablehook = main._raise_again
+class Dropped:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0)
+try:
+    Dropped()
+    time.sleep(60)
+except KeyboardInterrupt:
+    sys.exit(128 + main._received[0])
+"""
+
+
+def test_a_signal_inside_a_destructor_is_not_lost() -> None:
+    done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "context", "code"),
