@@ -164,13 +164,14 @@ class Diagnosis:
             return "forward", f"first non-finite value: the forward pass{reason}" + (
                 "; the parameters before it are finite" if on_cpu and parameters else ""
             )
+        of_step = f"backward pass of step {first.step}; its loss is finite"
         gradients = _bad(
             self.torch, [(name, p.grad) for name, p in parameters if p.grad is not None]
         )
         if not gradients:
-            return "backward", "first non-finite value: the backward pass; the loss is finite"
+            return "backward", f"first non-finite value: the {of_step}"
         return "backward", (
-            f"first non-finite value: the backward pass; the loss is finite, {len(gradients)} of "
+            f"first non-finite value: the {of_step}, {len(gradients)} of "
             f"{len(parameters)} gradients are not, nearest to the loss: {gradients[-1]}"
         )
 
@@ -192,18 +193,26 @@ def _first_bad(history: list[Step]) -> Step | None:
 
 
 def _growth(history: list[Step]) -> str:
-    """How the gradients grew in the last steps before the first that is not finite, "" if not."""
+    """How the gradients or losses grew in the last steps before a value that is not finite, ""
+    where they did not."""
     first = _first_bad(history)
     before = [s for s in history if first is None or s.step < first.step][-limit.GROWTH_STEPS :]
+    if not before or any(s.scaled for s in before):
+        return ""
     norms = [s.norm for s in before if s.norm]
-    if len(norms) < limit.GROWTH_LEAST or any(s.scaled for s in before):
+    losses = [abs(loss) for s in [*before, *([first] if first else [])] for loss in s.losses[:1]]
+    if len(norms) >= limit.GROWTH_LEAST:
+        least, steep = min(norms), 1.0
+        name, grown = "gradient norm", norms[norms.index(least) :]
+    else:  # each step of a deep model multiplies it: none or few norms are finite
+        name, grown, steep = "loss", list(filter(math.isfinite, losses))[-3:], limit.STEEP
+    last = grown[-3:]
+    if len(last) < 3 or any(b < a * steep for a, b in zip(last, last[1:])):
         return ""
-    last, least = norms[-3:], min(norms)
-    if last != sorted(last) or last[-1] < limit.GROWTH * least:
+    if last[-1] < limit.GROWTH * grown[0]:
         return ""
-    since = len(norms) - norms.index(least)
     return (
-        f"the gradient norm grew from {least:.3g} to {last[-1]:.3g} in the {since} steps before, "
+        f"the {name} grew from {grown[0]:.3g} to {last[-1]:.3g} in the {len(grown)} steps before, "
         f"at a learning rate of {before[-1].rate or 0.0:.3g}: the steps are too long"
     )
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402, TID253
 from torch.nn import functional as F  # noqa: E402, TID253
-from trainings import adamw, alarms, batches, guarded, model, train  # noqa: E402
+from trainings import adamw, alarms, batches, guarded, model, records, train  # noqa: E402
 
 from doctor.guard import loss_graphs  # noqa: E402
 from doctor.guard.jumps import Jumps  # noqa: E402
@@ -130,6 +130,24 @@ def test_a_rate_that_is_too_high_is_the_cause_of_the_loss_that_is_not_finite(
             optimizer.step()
     assert ("GRD001", "fail") in alarms(tmp_path)
     assert "the steps are too long" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("rate", "cause"), [(5.0, "diverged"), (0.01, "derivative")])
+def test_a_deep_model_diverges_in_three_steps(rate: float, cause: str, tmp_path: Path) -> None:
+    """With the small rate the derivative of the norm at 0 is the only thing that is not finite."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.SGD(module.parameters(), lr=rate)
+    with guarded(tmp_path):
+        for number in range(20):
+            optimizer.zero_grad()
+            loss = F.mse_loss(module(3 * X).squeeze(1), VALUES)
+            if number == 10:
+                loss = loss + (module(X) * 0.0).pow(0.5).sum()
+            loss.backward()
+            optimizer.step()
+    causes = [record["cause"] for record in records(tmp_path, "alarm")]
+    assert set(causes) == {cause}
 
 
 @pytest.mark.parametrize(("sizes", "count"), [((8, 8), 1), ((8, 64), 0)])
