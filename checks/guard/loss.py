@@ -51,11 +51,17 @@ DERIVATIVE = (
     "sequence does (leave it out, or keep one key). Start anew, or from a checkpoint before this "
     "step; the records name the batch."
 )
+HALF = (
+    "Keep the weights that the optimizer updates in fp32, and compute under torch.autocast with a "
+    "GradScaler, or in bf16: in float16 Adam's eps of 1e-8 is 0, so that an update divides by 0, "
+    "and a square of a gradient beyond 256 overflows. Start anew: the weights are not usable."
+)
 NON_FINITE_FIXES = {
     "constant": CONSTANT,
     "derivative": DERIVATIVE,
     "diverged": DIVERGED,
     "empty": EMPTY,
+    "half": HALF,
     "summed": SUMMED,
     "undefined": UNDEFINED,
     "undivided": UNDIVIDED,

@@ -47,7 +47,7 @@ class Compared:
         """Compare with the parameters as they are now."""
         self.next_look = 1
         self.tiny_since = self.between = 0
-        self.stays = False
+        self.stays = self.moved_first = False
         self.ascends = any(group.get("maximize") for group in self.groups)
         self._names: dict[int, str] | None = None
         self.zero_gradients = ZeroGradients(self.torch)
@@ -79,6 +79,9 @@ class Compared:
         """Whether what the last step changed is still changed before the next one."""
 
         def deliver(values: list[Foreign]) -> None:
+            if not self.between:  # rounding loses most updates of 16 bits, until one is not lost
+                moved = [p for p in self.parameters.tracked if p.moved and p.gradient]
+                self.moved_first = sum(p.elements for p in moved) >= limit.ENOUGH_ELEMENTS
             self.between += 1
             self.stays |= any(distance is None or distance != 0.0 for distance in values)
 
@@ -105,7 +108,7 @@ class Compared:
             name=self.name,
             rate=rates.previous,
             tiny_since=self.tiny_since,
-            undone=self.between >= limit.UNDONE and not self.stays,
+            undone=self.moved_first and self.between >= limit.UNDONE and not self.stays,
         )
 
     def judge_when_read(self, look: Look, deliver: Callable[[list[Alarm]], None]) -> None:

@@ -89,9 +89,16 @@ class Diagnosis:
                 alarm.cause = "summed"
                 alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
         elif not alarm.cause:
-            backward = not cause and self.origin(optimizer)[0] == "backward"
-            alarm.cause = "derivative" if backward else cause
+            origin = "" if cause else self.origin(optimizer)[0]
+            if origin == "weights" and self._in_float16(optimizer):
+                alarm.cause, alarm.text = "half", f"{alarm.text}; the weights are float16"
+            else:
+                alarm.cause = "derivative" if origin == "backward" else cause
         return alarm
+
+    def _in_float16(self, optimizer: OptimizerWatch | None) -> bool:
+        flat = [] if optimizer is None else optimizer.flat
+        return any(p.dtype == self.torch.float16 for p in flat)
 
     def with_weights(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
         """The alarm for missing labels, unless weights that are not finite explain the loss.
@@ -206,13 +213,12 @@ def _growth(history: list[Step]) -> str:
         name, grown = "gradient norm", norms[norms.index(least) :]
     else:  # each step of a deep model multiplies it: none or few norms are finite
         name, grown, steep = "loss", list(filter(math.isfinite, losses))[-3:], limit.STEEP
-    last = grown[-3:]
-    if len(last) < 3 or any(b < a * steep for a, b in zip(last, last[1:])):
+    if len(grown) < 3 or grown[-1] < limit.GROWTH * grown[0]:
         return ""
-    if last[-1] < limit.GROWTH * grown[0]:
+    if grown[-2] < steep * grown[-3] or grown[-1] < steep * grown[-2]:
         return ""
     return (
-        f"the {name} grew from {grown[0]:.3g} to {last[-1]:.3g} in the {len(grown)} steps before, "
+        f"the {name} grew from {grown[0]:.3g} to {grown[-1]:.3g} in the {len(grown)} steps before, "
         f"at a learning rate of {before[-1].rate or 0.0:.3g}: the steps are too long"
     )
 

@@ -150,6 +150,41 @@ def test_a_deep_model_diverges_in_three_steps(rate: float, cause: str, tmp_path:
     assert set(causes) == {cause}
 
 
+@pytest.mark.parametrize(
+    ("dtype", "eps", "cause"),
+    [(torch.float16, 1e-8, "half"), (torch.float16, 1e-4, None), (torch.bfloat16, 1e-8, None)],
+)
+def test_an_eps_that_is_0_in_float16_divides_by_0(
+    dtype: Any, eps: float, cause: str | None, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5)).to(dtype)
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, eps=eps)
+    with guarded(tmp_path):
+        for _ in range(12):
+            optimizer.zero_grad()
+            F.cross_entropy(module(X.to(dtype)), CLASSES).backward()
+            optimizer.step()
+    found = {(each["code"], each["cause"]) for each in records(tmp_path, "alarm")}
+    expected = {("GRD001", cause), ("GRD002", cause)} if cause else set()
+    assert found - {(code, why) for code, why in found if code == "GRD008"} == expected
+
+
+def test_weights_of_16_bits_that_rarely_move_are_not_put_back(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(512, 16)
+    y = (x @ torch.randn(16, 5)).argmax(1)
+    module = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 5)).to(torch.bfloat16)
+    optimizer = torch.optim.SGD(module.parameters(), lr=1e-4)
+    with guarded(tmp_path):
+        for _ in range(60):
+            rows = torch.randint(0, 512, (32,))
+            optimizer.zero_grad()
+            F.cross_entropy(module(x[rows].bfloat16()), y[rows]).backward()
+            optimizer.step()
+    assert ("GRD007", "fail") not in alarms(tmp_path)
+
+
 @pytest.mark.parametrize(("sizes", "count"), [((8, 8), 1), ((8, 64), 0)])
 def test_a_jump_with_longer_batches_is_none(sizes: tuple[int, int], count: int) -> None:
     found: list[Alarm] = []
