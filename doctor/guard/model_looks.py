@@ -42,7 +42,7 @@ class ModelLooks:
         self._model: Foreign = None
         self._roots: list[Foreign] = []
         self._others: list[Foreign] = []
-        self._leads = -1
+        self._leads, self._searches = -1, 0
         self._frozen: dict[int, tuple[int, Foreign]] = {}
         """Frozen batch norms in training mode, by their id: the version of what counts their
         batches, and their weight, at the look before."""
@@ -72,7 +72,8 @@ class ModelLooks:
         """After a step of `watch`; `stepping` are all that have stepped."""
         if self._leads != watch.index:
             self._leads, self.evaluating = watch.index, 0
-            self._find(watch)
+            if not self._holds(watch):
+                self._find(watch)
         self.looks += 1
         self.followers.look(list(filter(None, [each() for each in self._roots])), watch)
         model = self._model() if self._model is not None else None
@@ -95,7 +96,18 @@ class ModelLooks:
             self._look_at_left_out(model, watch, stepping)
         self._look_at_others(watch, stepping, self._idle_early, True)
 
+    def _holds(self, watch: OptimizerWatch) -> bool:
+        """Whether the model that is known is that of this optimizer too: one made for each step."""
+        model = self._model() if self._model is not None else None
+        held = set() if model is None else {id(each) for each in model.parameters()}
+        return all(id(each) in held for each in watch.flat)
+
     def _find(self, watch: OptimizerWatch) -> None:
+        """Search all objects in memory; where models and optimizers come and go, a few times."""
+        self._searches += 1
+        self._model, self._roots, self._others = None, [], []
+        if self._searches > limit.SEARCHES:
+            return
         found = objects_of(self.torch, watch.flat)
         self._model = None if found.model is None else weakref.ref(found.model)
         self._roots = [weakref.ref(each) for each in found.roots]

@@ -79,6 +79,9 @@ ACCUMULATED_UNTIL = 20
 """Effective steps in which that is followed."""
 MODEL_FROM = (1, 20)
 """Effective steps of the first two looks at buffers; then at every comparison."""
+SEARCHES = 10
+"""Searches of all objects in memory for the model of another leading optimizer: each takes tens of
+milliseconds, and a model may be made for each task. Our own number."""
 MOST_BUFFERS = 512
 MOST_LEFT_OUT, SAMPLED = 16, 64
 """Parameters in no optimizer that are compared, and values of each."""
