@@ -7,6 +7,7 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checkpoint.records import Checkpoint, NonFinite, Values
+from doctor.checks.checkpoint.norm_causes import length_of_run
 from doctor.checks.checkpoint.unusual_values import AVERAGE_FIX, alike, rows_inside, unusual
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -31,7 +32,7 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     if values.unchecked:
         dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
         return unknown(f"stored in {dtypes}, whose values cannot be decoded")
-    verdict = _finite(values, checkpoint.training.steps)
+    verdict = _finite(values, length_of_run(checkpoint) or checkpoint.training.steps)
     return _idle(idle) if idle and verdict.status is not Status.WARN else verdict
 
 

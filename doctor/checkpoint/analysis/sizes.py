@@ -65,7 +65,7 @@ def compare_sizes(
         layers = _layers(parts, tensors)
     sizes = [*layers, *_embedding(parts, embedded)]
     if config.get("model_type") in LLAMA_LIKE:
-        sizes += _projections(config, tensors)
+        sizes += [*_projections(config, tensors), *_head(config, tensors)]
     return tuple(sizes)
 
 
@@ -123,6 +123,18 @@ def _embedding(parts: list[Mapping[str, object]], found: list[Tensor]) -> list[S
         *_vocabulary(parts, largest, rows),
         *named_sizes(parts, "hidden size", HIDDEN, largest, columns),
     ]
+
+
+def _head(config: Mapping[str, object], tensors: Sequence[Tensor]) -> list[Size]:
+    """The rows of the output head: one for each token, in the library's own causal models."""
+    names = config.get("architectures")
+    plain = isinstance(names, list) and all(str(name).endswith("ForCausalLM") for name in names)
+    heads = [each for each in tensors if each.name == "lm_head.weight" and len(each.shape) == 2]
+    if not (names and plain and heads) or "auto_map" in config:
+        return []
+    rows = heads[0].shape[0]
+    sizes = named_sizes([config], "rows of the output head", VOCABULARY, heads[0], rows)
+    return [msgspec.structs.replace(size, entry="", fitting=None) for size in sizes]
 
 
 EXTRA_ROWS = {"mllama_text_model": 8, "mllama": 8, "moshi": 1}
