@@ -211,9 +211,11 @@ class _Code:
         named: dict[str, list[int]] = defaultdict(list)
         for each in functions:
             named[each.name].append(id(each))
-        for each in self.tree.body:
-            if isinstance(each, Function) and each.name in self.entered:
-                times[id(each)] = self.entered[each.name]
+        times |= {
+            id(each): self.entered[each.name]
+            for each in self.tree.body
+            if isinstance(each, Function) and each.name in self.entered
+        }
         order: tuple[tuple[When, list[list[ast.AST]]], ...] = (("import", [top]), ("load", []))
         for when, first in order:
             reached = [*first, *(bodies[key] for key, time in times.items() if time == when)]
