@@ -118,7 +118,7 @@ def _by_role(checkpoint: Checkpoint, movement: Movement, roles: list[UnchangedRo
     moved = {kind for kind, (changed, _) in movement.kinds.items() if changed}
     alike = all(role.count == role.compared for role in roles)
     return (
-        alike and len(layers) > 1 and moved <= {"attention", "MLP"}
+        alike and len(layers) > 1 and moved and moved <= {"attention", "MLP"}
         and checkpoint.training.optimizer is None
     )  # fmt: skip
 

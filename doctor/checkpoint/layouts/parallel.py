@@ -91,8 +91,8 @@ def _latest(directory: Directory, entries: list[str]) -> str | Problem | None:
         return Problem(kind="missing", file=tracker, text=error.text)
     if tag not in entries:
         here = f"; {listed(below[-2:], 2)} is" if below else ""
-        kind = "untagged" if below else "missing"
-        return Problem(kind=kind, file=tracker, text=f"names {shown(tag)}, which is not here{here}")
+        text = f"names {shown(tag)}, which is not here{here}"
+        return Problem(kind="untagged" if below else "missing", file=tracker, text=text)
     return tag
 
 
