@@ -193,7 +193,7 @@ FINITE = Check(
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",
         "a mean of squares is negative: in the optimizer's state, or a batch norm's variance",
-        "without --deep: a norm does, as far as it was read",
+        "without --deep, beyond 256 MiB: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
         "a file from the Hugging Face Hub has another SHA-256 than the Hub gave for it, in its "
         "cache or beside a download",

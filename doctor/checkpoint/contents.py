@@ -83,7 +83,7 @@ def _examined(
     wanted: dict[str, tuple[object, Callable[[Directory], object]]] = {
         "values": (
             request.deep or _is_small(request, current),
-            lambda directory: _values(directory, current, request.share, stage, progress),
+            lambda directory: _values(directory, current, request, stage, progress),
         ),
         "movement": (
             request.baseline,
@@ -153,7 +153,7 @@ def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
 def _values(
     directory: Directory,
     current: TensorCollector,
-    share: tuple[int, int],
+    request: ScanRequest,
     stage: Stage,
     progress: ProgressThrottle,
 ) -> Values | Unknown:
@@ -167,12 +167,13 @@ def _values(
         values = scan_values(
             directory,
             current.tensors,
+            threads=None if request.deep else 1,
             progress=report,
             further=current.further,
             moments=current.moments,
-            share=share,
+            share=request.share,
         )
-        if share[0] or isinstance(values, Unknown):
+        if request.share[0] or isinstance(values, Unknown):
             return values
         return msgspec.structs.replace(values, second=compare_second(current, stage))
 
