@@ -117,10 +117,8 @@ def _by_role(checkpoint: Checkpoint, movement: Movement, roles: list[UnchangedRo
     layers = {number[1] for role in roles for n in role.names if (number := LAYER.search(n))}
     moved = {kind for kind, (changed, _) in movement.kinds.items() if changed}
     alike = all(role.count == role.compared for role in roles)
-    return (
-        alike and len(layers) > 1 and moved and moved <= {"attention", "MLP"}
-        and checkpoint.training.optimizer is None
-    )  # fmt: skip
+    parts = bool(moved) and moved <= {"attention", "MLP"}
+    return alike and parts and len(layers) > 1 and checkpoint.training.optimizer is None
 
 
 def _not_stepped(checkpoint: Checkpoint, movement: Movement) -> str:

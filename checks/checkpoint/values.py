@@ -25,6 +25,9 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         return unknown(f"the values could not be read: {values.reason}")
     if verdict := _failure(values):
         return verdict
+    partly = values.problems or values.unchecked or not (values.tensors or values.exempt)
+    if partly and not values.requested:
+        return _vectors_finite(checkpoint)
     if values.problems:
         return unknown(values.problems[0].message, seconds=values.seconds)
     if not values.tensors and not values.exempt:

@@ -156,7 +156,8 @@ def _values(
     request: ScanRequest,
     stage: Stage,
     progress: ProgressThrottle,
-) -> Values | Unknown:
+) -> Values | Unknown | None:
+    """None where they were not requested and cannot be read."""
     from doctor.checkpoint.analysis.deep import scan_values
     from doctor.checkpoint.second_weights import compare_second
 
@@ -174,8 +175,9 @@ def _values(
             share=request.share,
         )
         if request.share[0] or isinstance(values, Unknown):
-            return values
-        return msgspec.structs.replace(values, second=compare_second(current, stage))
+            return values if request.deep else None
+        second = compare_second(current, stage)
+        return msgspec.structs.replace(values, second=second, requested=request.deep)
 
 
 def _movement(

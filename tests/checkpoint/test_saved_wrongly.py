@@ -439,3 +439,37 @@ def test_latest_names_a_directory_that_is_not_here(tmp_path: Path, tag: str, wor
     assert (verdict.status is Status.FAIL) is bool(words), verdict.summary
     assert words in verdict.summary
     assert ("printf" in (verdict.fix or "")) is bool(words)
+
+
+NEW = {
+    "modulation": {"blocks.0.fc.weight": torch.zeros(8, 8)},
+    "positions": {"pos_embed": torch.zeros(1, 5, 8), "type_embed.weight": torch.zeros(3, 8)},
+    "rows": {"embed_tokens.weight": torch.cat([torch.ones(4, 8) / 3, torch.zeros(6, 8)])},
+    "copies": {"layers.1.fc.weight": torch.ones(8, 8), "layers.2.fc.weight": torch.ones(8, 8)},
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_what_new_models_hold_is_told_on_request_or_after_steps(tmp_path: Path, name: str) -> None:
+    torch.save({"model": {**state(), **NEW[name]}}, tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
+    assert verdict.status in (Status.PASS, Status.NOTE), verdict.summary
+
+
+@pytest.mark.parametrize(("steps", "deep"), [(50, False), (0, True)])
+def test_a_matrix_of_zeros_after_steps(tmp_path: Path, steps: int, deep: bool) -> None:
+    counted = {"global_step": steps} if steps else {}
+    torch.save({"model": {**state(), **NEW["modulation"]}, **counted}, tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path, deep=deep))
+    assert verdict.status is Status.WARN, verdict.summary
+
+
+def test_what_cannot_be_decoded_is_not_missed_without_a_request(tmp_path: Path) -> None:
+    save_file({"a.weight": torch.arange(9)}, tmp_path / "model.safetensors")
+    assert judge("CKP005")(checkpoint=scanned(tmp_path)).status is Status.PASS
+    (tmp_path / "model.safetensors").unlink()
+    from saved_layouts import gguf, model_of_gguf
+
+    (tmp_path / "model.gguf").write_bytes(gguf(model_of_gguf()))
+    assert judge("CKP005")(checkpoint=scanned(tmp_path)).status is Status.SKIP
+    assert judge("CKP005")(checkpoint=scanned(tmp_path, deep=True)).status is Status.UNKNOWN
