@@ -170,6 +170,11 @@ CALLED = {
         "import os\ndef ping():\n    os.system('true')\n",
         Status.FAIL,
     ),
+    "processor": (
+        "from .parts import read\nclass P:\n    def __call__(self, path): return read(path)\n",
+        "import subprocess\ndef read(path):\n    return subprocess.run(['ffmpeg', path])\n",
+        Status.NOTE,
+    ),
     "never": ("from .parts import ping\n", SENDS, Status.NOTE),
     "on request": ("from .parts import ping\ndef report():\n    ping()\n", SENDS, Status.NOTE),
     "script": (

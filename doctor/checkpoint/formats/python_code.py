@@ -216,12 +216,14 @@ class _Code:
             for each in self.tree.body
             if isinstance(each, Function) and each.name in self.entered
         }
+        inside = [id(bodies[id(each)]) for each in functions if each.name == "__call__"]
         order: tuple[tuple[When, list[list[ast.AST]]], ...] = (("import", [top]), ("load", []))
         for when, first in order:
             reached = [*first, *(bodies[key] for key, time in times.items() if time == when)]
             while reached:
                 body = reached.pop()
-                self._leave(body, when)
+                if id(body) not in inside:  # a processor may start ffmpeg for what it is given
+                    self._leave(body, when)
                 for key in (key for name in _named(body) for key in named[name]):
                     if times[key] not in (when, "import"):
                         times[key] = when
