@@ -12,6 +12,9 @@ from doctor.checks.checkpoint.unusual_values import AVERAGE_FIX, alike, rows_ins
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
+TRAINED = re.compile(r"^optimizer |(?:^|[._])(?:weight|bias|running_mean|running_var)$|lora_[AB]")
+"""Names of what is finite in every model; buffers of one's own may begin at Inf, as the least value
+that an observer has seen does."""
 LARGEST = {"F16": 65504, "F8_E5M2": 57344, "F8_E4M3": 448}
 """Dtype -> its largest value, beyond which a cast gives Inf, or NaN where there is no Inf."""
 
@@ -26,7 +29,8 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     if verdict := _failure(values):
         return verdict
     partly = values.problems or values.unchecked or not (values.tensors or values.exempt)
-    if partly and not values.requested:
+    doubted = partly or any(not tensor.masks for tensor in values.nonfinite)
+    if doubted and not values.requested:
         return _vectors_finite(checkpoint)
     if values.problems:
         return unknown(values.problems[0].message, seconds=values.seconds)
@@ -41,7 +45,8 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
 
 def _failure(values: Values) -> Verdict | None:
     """What no whole checkpoint holds; None where there is none of it."""
-    if nonfinite := [tensor for tensor in values.nonfinite if not tensor.masks]:
+    found = [tensor for tensor in values.nonfinite if not tensor.masks]
+    if nonfinite := [each for each in found if values.requested or TRAINED.search(each.name)]:
         first = min(nonfinite, key=_of_optimizer)
         rest = values.nonfinite_tensors - 1
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
@@ -112,7 +117,7 @@ def _finite(values: Values, steps: int | None) -> Verdict:
         return warn(f"{summary}; {text}", fix=fix, seconds=values.seconds)
     summary += alike(values)
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
-    if not large:
+    if not large or not values.requested:
         is_note = bool(values.copies) or any(not each.zero for each in values.constant)
         is_note = is_note or bool(rows_inside(values))
         passed = note if is_note else ok

@@ -473,3 +473,28 @@ def test_what_cannot_be_decoded_is_not_missed_without_a_request(tmp_path: Path) 
     (tmp_path / "model.gguf").write_bytes(gguf(model_of_gguf()))
     assert judge("CKP005")(checkpoint=scanned(tmp_path)).status is Status.SKIP
     assert judge("CKP005")(checkpoint=scanned(tmp_path, deep=True)).status is Status.UNKNOWN
+
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("fc.weight", float("nan"), Status.FAIL),
+        ("bn.running_var", float("nan"), Status.FAIL),
+        ("q_proj.lora_B.default.weight", INF, Status.FAIL),
+        ("fc.activation_post_process.min_val", INF, Status.SKIP),
+        ("normalize_inputs.buffer_state.mean", INF, Status.SKIP),
+        ("tril", -INF, Status.SKIP),
+        ("attention_mask", -INF, Status.PASS),
+    ],
+)
+def test_buffers_that_begin_at_infinity(
+    tmp_path: Path, name: str, value: float, status: Status
+) -> None:
+    torch.save({**state(), name: torch.full((4, 4), value).triu(1)}, tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
+    assert verdict.status is status, verdict.summary
+    if status is Status.SKIP:
+        assert judge("CKP005")(checkpoint=scanned(tmp_path, deep=True)).status is Status.FAIL
