@@ -7,6 +7,7 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import listed
 from doctor.checkpoint.records import AdapterUse, Checkpoint, LoraFit, Merge
+from doctor.checks.checkpoint.files import FIXES
 from doctor.checks.checkpoint.merged import misfit, unscaled
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
@@ -34,7 +35,10 @@ def adapter_agrees(checkpoint: Checkpoint) -> Verdict:
 
 
 def _not_loaded(lora: LoraFit) -> Verdict | None:
-    """Names that peft passes over, with no more than a warning."""
+    """What peft refuses, or passes over with no more than a warning."""
+    if lora.empty:
+        text = f"no value is in {listed(list(lora.empty), 3)}, as ZeRO-3 leaves what is divided"
+        return fail(f"{text} over the ranks", fix=FIXES["empty"])
     if not lora.b_tensors:
         text = f"none of the {lora.others:,} tensors is a factor of LoRA"
         return fail(f"{text}: the file holds another model's weights", fix=NO_FACTORS_FIX)
@@ -219,6 +223,7 @@ ADAPTER = Check(
     fails=(
         "the rank of a tensor is not that of adapter_config.json",
         "lora_alpha is 0",
+        "a tensor holds no value",
         "adapter_config.json is missing",
         "every lora_B is zero after 10 or more steps",
         "no tensor is a factor of LoRA, a module lacks one, or peft does not look for their names",

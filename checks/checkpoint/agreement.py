@@ -9,6 +9,7 @@ from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.checks.checkpoint.settings import other_settings
 from doctor.checks.checkpoint.tokens import token_ids
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.combine import SEVERITY
 
 
 def config_agrees(checkpoint: Checkpoint) -> Verdict:
@@ -23,10 +24,11 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     beyond = _beyond(checkpoint.tokenizer, rows)
     if verdict := _wrong(sizes, model, beyond) or other_tensors(checkpoint):
         return verdict
-    if verdict := token_ids(checkpoint):
-        return verdict
-    if verdict := _head(checkpoint) or other_settings(checkpoint) or _unmatched(model):
-        return verdict
+    further = (token_ids, _head, other_settings, _unmatched)
+    if doubts := [verdict for judge in further if (verdict := judge(checkpoint))]:
+        return max(
+            doubts, key=lambda verdict: SEVERITY.index(verdict.status)
+        )  # the first of equals
     if not sizes and (checkpoint.tokenizer is None or rows is None):
         return skip("no size of config.json or of a tokenizer can be compared with the tensors")
     compared = listed([f"{size.quantity} {size.stored:,}" for size in sizes], 7)
@@ -35,8 +37,9 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
 
 
-def _unmatched(model: ModelConfig) -> Verdict | None:
+def _unmatched(checkpoint: Checkpoint) -> Verdict | None:
     """Sizes that a torch file names and no tensor has."""
+    model = checkpoint.model
     if not model.unmatched:
         return None
     named = listed([f"{name} is {number:,}" for name, number in model.unmatched.items()], 3)
@@ -75,6 +78,8 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
         return fail(f"{text}: stored as (out, in)", fix=CONV1D_FIX)
     if failing := [size for size in wrong if header or not _only_more(size)]:
         text = f"{_difference(failing[0], model.source)}{_more(failing)}"
+        if all(size.quantity == HEAD_ROWS for size in failing):  # the embedding's are right
+            return fail(text, fix=HEAD_ROWS_FIX)
         return fail(text, fix=HEADER_FIX if header else _sizes_fix(failing))
     if model.head_missing:
         return fail("config.json does not tie the output head, and no tensor is it", fix=HEAD_FIX)
@@ -178,6 +183,12 @@ HEADER_FIX = (
 CONV1D_FIX = (
     "Transpose the weights of c_attn, c_fc and c_proj: this family keeps them as (in, out), other "
     "than torch's Linear. Or convert the model again from where it was whole."
+)
+HEAD_ROWS = "rows of the output head"
+HEAD_ROWS_FIX = (
+    "Resize the embedding and the head together, model.resize_token_embeddings(len(tokenizer)), "
+    "in the model as it was before, and save it again: from_pretrained refuses a head of another "
+    "size, or with ignore_mismatched_sizes makes a new one up."
 )
 TASK_FIX = (
     "Save the whole model, model.save_pretrained(), without choosing tensors by their names; take "

@@ -24,6 +24,9 @@ FROZEN_FIX = (
     "If these layers were not frozen on purpose, look for a detach() or no_grad() above them, and "
     "for their parameters in the optimizer's groups."
 )
+MERGED_FIX = (
+    "If the others should have trained, too, look for their parameters in the optimizer's groups."
+)
 NOTHING_CHANGED_FIX = (
     "Check that both paths name the intended checkpoints, that optimizer.step() runs and the "
     "GradScaler does not skip it, that its parameters are those of the saved model (create the "
@@ -73,6 +76,11 @@ def _unchanged(checkpoint: Checkpoint, movement: Movement, summary: str) -> Verd
     if frozen:
         text = f"{summary}; {count:,} unchanged, all of {frozen}, as layers that are frozen"
         return note(text, fix=FROZEN_FIX, seconds=movement.seconds)
+    if _by_role(checkpoint, movement, roles):
+        text = (
+            f"{summary}: some kinds of matrices in every layer, and nothing of the {count:,} others"
+        )
+        return note(f"{text}, as after merging adapters", fix=MERGED_FIX, seconds=movement.seconds)
     names = ", ".join(f"{role.count:,} x {shown(role.role)}" for role in roles[:3])
     more = f" and {len(roles) - 3} more roles" if len(roles) > 3 else ""
     return warn(
@@ -101,6 +109,16 @@ def _frozen_below(checkpoint: Checkpoint, movement: Movement, roles: list[Unchan
     first = "layer 0" if len(still) == 1 else f"layers 0 to {len(still) - 1}"
     outside = any("*" not in role.role for role in roles)
     return (f"{first} and the embedding" if outside else first) if still else ""
+
+
+def _by_role(checkpoint: Checkpoint, movement: Movement, roles: list[UnchangedRole]) -> bool:
+    """Whether matrices of attention and MLP changed by their kind, all layers alike, and no
+    optimizer is here that would hold the others: what the modules of an adapter leave."""
+    layers = {number[1] for role in roles for n in role.names if (number := LAYER.search(n))}
+    moved = {kind for kind, (changed, _) in movement.kinds.items() if changed}
+    alike = all(role.count == role.compared for role in roles)
+    parts = bool(moved) and moved <= {"attention", "MLP"}
+    return alike and parts and len(layers) > 1 and checkpoint.training.optimizer is None
 
 
 def _not_stepped(checkpoint: Checkpoint, movement: Movement) -> str:
@@ -199,6 +217,8 @@ CHANGED = Check(
     passes=("every tensor that could be compared changed, apart from constant buffers",),
     notes=(
         "the optimizer holds no more parameters than changed, so that the others are not in it",
+        "some kinds of matrices of attention and MLP changed in all layers and nothing else did, "
+        "as after merging adapters, and no optimizer is beside them",
         "all of the first layers is unchanged, and of the rest nothing but the embedding: as "
         "layers that are frozen on purpose",
         "matrices hold values that the baseline has elsewhere, and layers of it are not here",

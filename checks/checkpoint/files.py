@@ -64,6 +64,11 @@ def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
     return FIXES.get(kind)
 
 
+LINK_FIX = (
+    "Copy the file that the link names as well, or copy the directory with the files in place of "
+    "links: cp -rL, rsync -L. In the Hub's cache, download the model again."
+)
+
 OWN_FIX = (
     "Resume from an earlier checkpoint of the run, or copy the file again from where it was "
     "written. If this save is still under way, wait for its end."
@@ -87,7 +92,8 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     pointer = "git-LFS" in first.text and "://" not in checkpoint.path
     commands = (_fetch(checkpoint),) if pointer else ()
     verdict = fail if failures else warn
-    fix = DANGER_FIX if checkpoint.loading.runs_code else _fix(checkpoint, first.kind)
+    fix = LINK_FIX if first.text.startswith("is a link") else _fix(checkpoint, first.kind)
+    fix = DANGER_FIX if checkpoint.loading.runs_code else fix
     return verdict(summary, *commands, fix=fix, seconds=checkpoint.seconds)
 
 

@@ -42,6 +42,9 @@ def other_tensors(checkpoint: Checkpoint) -> Verdict | None:
 def _wrapped(checkpoint: Checkpoint) -> Verdict:
     model = checkpoint.model
     wrapper = shown(model.wrapper, 100)
+    if wrapper == FLAT:
+        text = f"{counted(model.wrapped, 'tensor')} are FSDP's {FLAT}, the part of one rank"
+        return fail(f"{text}; the weights under their own names required", fix=FLAT_FIX)
     if model.wrapped < checkpoint.contents.tensors:
         text = f"{model.wrapped:,} of {checkpoint.contents.tensors:,} names have {wrapper} in them"
     else:
@@ -74,6 +77,13 @@ WRAPPER_FIX = (
     "model._orig_mod of torch.compile, the attribute of your own module), or rename the tensors, "
     "name.replace(prefix, ''): from_pretrained finds no weight of these names, and begins with "
     "random ones."
+)
+FLAT = "_flat_param"
+FLAT_FIX = (
+    "Save again from all ranks with the whole state_dict: get_model_state_dict with "
+    "StateDictOptions(full_state_dict=True), accelerator.get_state_dict(model), or "
+    "fsdp_state_dict_type FULL_STATE_DICT with trainer.save_model. This file alone cannot be "
+    "loaded: the parts of the other ranks, and the places of the weights in it, are not in it."
 )
 PEFT_FIX = (
     "Save the adapter with PeftModel.save_pretrained, or the merged model: merge_and_unload(), "

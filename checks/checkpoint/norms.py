@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from doctor._util.records import Unknown
-from doctor._util.units import shown
-from doctor.checkpoint.records import Checkpoint, Norm, Optimizer
+from doctor._util.units import counted, shown
+from doctor.checkpoint.records import Checkpoint, Norm, Optimizer, Values
 from doctor.checks.checkpoint.norm_causes import (
     LEFT_OUT_FIX,
     MATCHED_BY,
@@ -93,7 +93,7 @@ def _norms(checkpoint: Checkpoint) -> Verdict:
         return unknown("no header could be read")
     if not norms:
         return skip("no norm weights in these files, as in adapters and models like OLMo v1")
-    if reason := _not_comparable(norms):
+    if reason := _not_comparable(norms, checkpoint.values):
         return unknown(reason)
     initial = [norm for norm in norms if norm.value != "other"]
     if not initial:
@@ -107,8 +107,12 @@ def _norms(checkpoint: Checkpoint) -> Verdict:
     return verdict
 
 
-def _not_comparable(norms: tuple[Norm, ...]) -> str:
+def _not_comparable(norms: tuple[Norm, ...], values: Values | Unknown | None) -> str:
     """Why the norms cannot be compared with their initial value, "" if they can."""
+    lost = [norm for norm in norms if norm.value == "zeros"]
+    if lost and isinstance(values, Values) and values.zero_ranges:
+        text = f"{counted(len(lost), 'norm')} may lie in the zeros that the files have (CKP005)"
+        return f"{text}, such as {shown(lost[0].name)}"
     for value, problem in (("unread", "could not be read"), ("nonfinite", "hold NaN or Inf")):
         if affected := [norm for norm in norms if norm.value == value]:
             first = shown(affected[0].name)

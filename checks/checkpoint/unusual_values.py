@@ -58,15 +58,19 @@ ROWS_FIX = (
 
 
 def unusual(values: Values, steps: int | None) -> Iterator[tuple[str, str]]:
-    """What is unusual, each with its fix, the worst first. `steps` of the run; None: not known."""
+    """What is unusual, each with its fix, the worst first. `steps` of the run; None: not known.
+
+    What a new model may hold on purpose only where somebody asked, or the run had steps.
+    """
+    told = values.requested or (steps or 0) >= MIN_STEPS
     found = (
         (_outlier(values), OUTLIER_FIX),
-        (_zero_rows(values), ROWS_FIX),
-        (_layers_apart(values), APART_FIX),
+        (_zero_rows(values) if told else "", ROWS_FIX),
+        (_layers_apart(values) if told else "", APART_FIX),
         (_average(values), AVERAGE_FIX),
         (_same_as_model(values, steps or 0), SAME_FIX),
-        (_zeros(values) if steps != 0 or values.zero_ranges else "", ZEROS_FIX),
-        (whole_layer(values), LAYER_FIX),
+        (_zeros(values) if (told and steps != 0) or values.zero_ranges else "", ZEROS_FIX),
+        (whole_layer(values) if told else "", LAYER_FIX),
         (_second(values), SECOND_FIX),
     )
     return ((text, fix) for text, fix in found if text)

@@ -7,10 +7,14 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checkpoint.records import Checkpoint, NonFinite, Values
+from doctor.checks.checkpoint.norm_causes import length_of_run
 from doctor.checks.checkpoint.unusual_values import AVERAGE_FIX, alike, rows_inside, unusual
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
+TRAINED = re.compile(r"^optimizer |(?:^|[._])(?:weight|bias|running_mean|running_var)$|lora_[AB]")
+"""Names of what is finite in every model; buffers of one's own may begin at Inf, as the least value
+that an observer has seen does."""
 LARGEST = {"F16": 65504, "F8_E5M2": 57344, "F8_E4M3": 448}
 """Dtype -> its largest value, beyond which a cast gives Inf, or NaN where there is no Inf."""
 
@@ -24,6 +28,10 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         return unknown(f"the values could not be read: {values.reason}")
     if verdict := _failure(values):
         return verdict
+    partly = values.problems or values.unchecked or not (values.tensors or values.exempt)
+    doubted = partly or any(not tensor.masks for tensor in values.nonfinite)
+    if doubted and not values.requested:
+        return _vectors_finite(checkpoint)
     if values.problems:
         return unknown(values.problems[0].message, seconds=values.seconds)
     if not values.tensors and not values.exempt:
@@ -31,13 +39,14 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     if values.unchecked:
         dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
         return unknown(f"stored in {dtypes}, whose values cannot be decoded")
-    verdict = _finite(values, checkpoint.training.steps)
+    verdict = _finite(values, length_of_run(checkpoint) or checkpoint.training.steps)
     return _idle(idle) if idle and verdict.status is not Status.WARN else verdict
 
 
 def _failure(values: Values) -> Verdict | None:
     """What no whole checkpoint holds; None where there is none of it."""
-    if nonfinite := [tensor for tensor in values.nonfinite if not tensor.masks]:
+    found = [tensor for tensor in values.nonfinite if not tensor.masks]
+    if nonfinite := [each for each in found if values.requested or TRAINED.search(each.name)]:
         first = min(nonfinite, key=_of_optimizer)
         rest = values.nonfinite_tensors - 1
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
@@ -108,7 +117,7 @@ def _finite(values: Values, steps: int | None) -> Verdict:
         return warn(f"{summary}; {text}", fix=fix, seconds=values.seconds)
     summary += alike(values)
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
-    if not large:
+    if not large or not values.requested:
         is_note = bool(values.copies) or any(not each.zero for each in values.constant)
         is_note = is_note or bool(rows_inside(values))
         passed = note if is_note else ok
@@ -192,7 +201,7 @@ FINITE = Check(
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",
         "a mean of squares is negative: in the optimizer's state, or a batch norm's variance",
-        "without --deep: a norm does, as far as it was read",
+        "without --deep, beyond 256 MiB: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
         "a file from the Hugging Face Hub has another SHA-256 than the Hub gave for it, in its "
         "cache or beside a download",

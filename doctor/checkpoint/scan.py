@@ -97,7 +97,14 @@ def scan(
         model=_model(layout, contents, configured, adapter, notes, counted),
         lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
         training=_training(layout, contents, tensors, state, stage),
-        loading=describe_loading(contents, read_own_code(layout.directory, configured)),
+        loading=describe_loading(
+            contents,
+            read_own_code(
+                layout.directory,
+                configured,
+                [(shard.file, shard.template) for shard in shards if shard.template],
+            ),
+        ),
         tokenizer=_tokenizer(layout, stage),
         problems=(*problems_of(layout, contents, tensors, bool(configured)), *notes),
         seconds=time.perf_counter() - began,

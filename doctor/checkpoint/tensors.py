@@ -186,6 +186,8 @@ class Shard:
     """It is a pickle, or an archive with one."""
     config: dict[str, object] = field(default_factory=dict)
     """The model, in the words of config.json, where the file itself describes it."""
+    template: str = ""
+    """Chat templates that the file holds, one behind the other."""
     named_sizes: dict[str, int] = field(default_factory=dict)
     """Setting of the file, "hyper_parameters.num_classes" -> its number."""
     idle_averages: tuple[str, ...] = ()

@@ -50,8 +50,9 @@ def _by_layer(checkpoint: Checkpoint) -> Iterator[Table]:
             yield _layer_changes(checkpoint.movement.layers)
     if isinstance(checkpoint.merge, Merge) and checkpoint.merge.layers:
         yield _layer_updates(checkpoint.merge.layers)
-    if isinstance(checkpoint.values, Values) and checkpoint.values.layers:
-        yield _layer_values(checkpoint.values.layers)
+    values = checkpoint.values
+    if isinstance(values, Values) and values.requested and values.layers:
+        yield _layer_values(values.layers)
 
 
 def _shares(shares: tuple[Share, ...]) -> Table:

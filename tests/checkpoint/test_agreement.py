@@ -368,3 +368,72 @@ def test_the_base_of_rope_beside_the_same_weights_and_beside_trained_ones(tmp_pa
     state = {k: v * 1.01 for k, v in load_file(now / "model.safetensors").items()}
     save_file(state, now / "model.safetensors", metadata={"format": "pt"})
     assert judged().status is Status.NOTE
+
+
+CHATML = "{% for m in messages %}{{ '<|im_start|>' + m['content'] + '<|im_end|>' }}{% endfor %}"
+
+
+def test_a_note_hides_no_warning(tmp_path: Path) -> None:
+    """A base model with a ChatML template is a note; a head of its own beside it is not."""
+    folder = saved(tmp_path / "m")
+    with_tokenizer(folder)
+    end = "<|im_end|>"
+    tokens = json.loads((folder / "tokenizer.json").read_text())
+    tokens["added_tokens"].append({"id": 5, "content": end, "special": True})
+    (folder / "tokenizer.json").write_text(json.dumps(tokens))
+    edit(folder / "tokenizer_config.json", chat_template=CHATML)
+    edit(folder / "config.json", tie_word_embeddings=True)
+    weights = load_file(folder / "model.safetensors")
+    head = weights["model.embed_tokens.weight"] + 0.5
+    save_file({**weights, "lm_head.weight": head}, folder / "model.safetensors")
+    verdict = CONFIG(checkpoint=scanned(folder))
+    assert verdict.status is Status.WARN
+    assert "values of its own" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("rows", "config", "status"),
+    [
+        (32, {}, Status.FAIL),
+        (48, {}, Status.FAIL),
+        (40, {}, Status.PASS),
+        (48, {"tie_word_embeddings": True}, Status.PASS),
+        (32, {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32}, Status.PASS),
+        (32, {"architectures": ["MyForCausalLM"], "auto_map": {"AutoModel": "a.B"}}, Status.PASS),
+        (32, {"model_type": "musicgen_decoder", "num_codebooks": 4}, Status.PASS),
+    ],
+)
+def test_the_rows_of_a_head(
+    tmp_path: Path, rows: int, config: dict[str, Any], status: Status
+) -> None:
+    folder = saved(tmp_path / "m")
+    edit(folder / "config.json", **{"tie_word_embeddings": False, **config})
+    weights = load_file(folder / "model.safetensors")
+    embedding = weights["model.embed_tokens.weight"]
+    weights["lm_head.weight"] = torch.cat([embedding, embedding])[:rows].contiguous()
+    save_file(weights, folder / "model.safetensors")
+    verdict = CONFIG(checkpoint=scanned(folder))
+    assert verdict.status is status, verdict.summary
+    assert ("together" in (verdict.fix or "")) == (status is Status.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "fails"),
+    [
+        ("base_model.model.lm_head.weight", (0,), True),
+        ("base_model.model.l.lora_B.weight", (0,), True),
+        ("base_model.model.l.bias", (4,), False),
+        ("base_model.model.l.table", (0, 4), False),
+        ("base_model.model.lm_head.weight", (4, 4), False),
+    ],
+)
+def test_tensors_of_an_adapter_without_values(
+    tmp_path: Path, name: str, shape: tuple[int, ...], fails: bool
+) -> None:
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["l"]}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    factors = {f"base_model.model.l.lora_{side}.weight": torch.ones(2, 2) for side in "AB"}
+    save_file({**factors, name: torch.ones(shape)}, tmp_path / "adapter_model.safetensors")
+    verdict = ADAPTER(checkpoint=scanned(tmp_path))
+    assert (verdict.status is Status.FAIL) is fails, verdict.summary
+    assert ("gathered" in (verdict.fix or "")) is fails

@@ -133,3 +133,23 @@ def test_what_the_header_describes(
     checkpoint, _ = scan_tensors(tmp_path)
     verdict = judge("CKP012")(checkpoint=checkpoint)
     assert (verdict.status, said in verdict.summary) == (status, True), verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("template", "status"),
+    [
+        ("{% for c in ().__class__.__base__.__subclasses__() %}{{ c }}{% endfor %}", Status.FAIL),
+        ("{{ messages }}" + " " * 900 + "{{ cycler.__init__.__globals__.os.popen('id') }}",
+         Status.FAIL),
+        ("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}", Status.PASS),
+        ("the text __class__ of {{ messages[0].content }}", Status.PASS),
+        ("{{ tools[0].function.__name__ }}", Status.PASS),
+    ],
+)  # fmt: skip
+def test_the_chat_template_of_a_gguf_file(tmp_path: Path, template: str, status: Status) -> None:
+    values = {"tokenizer.chat_template": template}
+    (tmp_path / "model.gguf").write_bytes(gguf(model_of_gguf(), keys=values))
+    checkpoint, recorder = scan_tensors(tmp_path)
+    verdict = judge("CKP010")(checkpoint=checkpoint)
+    assert verdict.status is status, verdict.summary
+    assert len(recorder.shards[0].metadata["tokenizer.chat_template"]) <= 200

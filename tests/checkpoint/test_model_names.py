@@ -61,6 +61,10 @@ def with_biases(state: State) -> State:
     [
         (renamed("^", "model."), "every name begins with model."),
         (renamed("^", "module."), "every name begins with module."),
+        (
+            renamed(r"^.*(layers\.\d)\.mlp\.up_proj\.weight", r"\1._flat_param"),
+            "FSDP's _flat_param",
+        ),
         (renamed(r"(layers\.\d\.)", r"\1_orig_mod."), "_orig_mod. in them"),
         (renamed(r"(layers\.\d\.)", r"\1_checkpoint_wrapped_module."), "_checkpoint_wrapped"),
         (renamed(r"q_proj\.weight", "q_proj.base_layer.weight"), "base_layer. in them"),

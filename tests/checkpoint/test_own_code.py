@@ -158,3 +158,46 @@ def test_chat_templates(template: str, status: Status, tmp_path: Path) -> None:
     found = verdict(tmp_path)
     assert found.status is status
     assert status is Status.PASS or "chat_template.jinja, line 1" in found.summary
+
+
+SENDS = "from urllib import request\ndef ping():\n    def send():\n        request.urlopen('http://x')\n"
+SENDS += "    send()\n"
+CALLED = {
+    "function": ("from .parts import ping as p\np()\n", SENDS, Status.WARN),
+    "module": ("from . import parts\nparts.ping()\n", SENDS, Status.WARN),
+    "program": (
+        CLASS + "    def __init__(self):\n        ping()\nfrom .parts import ping\n",
+        "import os\ndef ping():\n    os.system('true')\n",
+        Status.FAIL,
+    ),
+    "processor": (
+        "from .parts import read\nclass P:\n    def __call__(self, path): return read(path)\n",
+        "import subprocess\ndef read(path):\n    return subprocess.run(['ffmpeg', path])\n",
+        Status.NOTE,
+    ),
+    "never": ("from .parts import ping\n", SENDS, Status.NOTE),
+    "on request": ("from .parts import ping\ndef report():\n    ping()\n", SENDS, Status.NOTE),
+    "script": (
+        "from .parts import ping\nif __name__ == '__main__':\n    ping()\n", SENDS, Status.NOTE
+    ),
+    "another": ("from .parts import other\nother()\n", SENDS + "def other(): pass\n", Status.NOTE),
+    "own": ("from .parts import ping\ndef send(): pass\nsend()\n", SENDS, Status.NOTE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_functions_of_files_beside_it(name: str, tmp_path: Path) -> None:
+    code, parts, status = CALLED[name]
+    found = verdict(saved(tmp_path, code, parts))
+    assert found.status is status, found.summary
+    assert "parts.py" in found.summary
+
+
+def test_a_call_through_two_files(tmp_path: Path) -> None:
+    saved(
+        tmp_path, "from .parts import ping\nping()\n", "from .more import run\ndef ping(): run()\n"
+    )
+    (tmp_path / "more.py").write_text("import os\ndef run(): os.system('true')\n")
+    found = verdict(tmp_path)
+    assert found.status is Status.FAIL
+    assert "more.py, line 2, starts a program when it is imported" in found.summary

@@ -196,6 +196,12 @@ GEMMA = {"full_attention": LLAMA3, "sliding_attention": {"rope_type": "default",
          Status.WARN),
         ({"rope_theta": 1e4, "rope_scaling": None},
          {"rope_theta": 1e6, "rope_scaling": {"rope_type": "yarn", "factor": 4}}, Status.NOTE),
+        ({"rope_theta": 1e6, "rope_scaling": None}, {"rope_scaling": None}, Status.WARN),
+        ({"rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 8.0}}, {}, Status.WARN),
+        ({"rope_theta": 1e4, "rope_scaling": None}, {}, Status.PASS),
+        ({"rope_theta": 1e6, "model_type": "smollm3"}, {"model_type": "smollm3"}, Status.PASS),
+        ({"rope_theta": 1e6}, {"rope_parameters": {"full_attention": LLAMA3}}, Status.PASS),
+        ({"rope_theta": 1e6}, {"rotary_emb_base": 1000000}, Status.PASS),
         (V4, {"rope_parameters": LLAMA3}, Status.PASS),
         ({"rope_theta": 1e4, "rope_scaling": None},
          {"rope_theta": 1e4, "rope_scaling": {"rope_type": "yarn", "factor": 4}}, Status.NOTE),
@@ -359,3 +365,136 @@ def test_state_that_a_damaged_file_held_accuses_no_parameter(
     problem = Problem(kind=kind, file="__0_0.distcp", text="is cut short")
     checkpoint = msgspec.structs.replace(scanned(tmp_path), problems=(problem,))
     assert STEPPED(checkpoint=checkpoint).status is status
+
+
+def test_a_link_whose_file_was_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "last.ckpt").symlink_to("epoch=3-step=1200.ckpt")
+    verdict = FILES(checkpoint=scanned(tmp_path))
+    assert verdict.status is Status.FAIL
+    assert "cp -rL" in (verdict.fix or "")
+
+
+def state(bad: float = 0.5) -> dict[str, Any]:
+    weight = torch.linspace(-1, 1, 64).reshape(8, 8)
+    weight[3, 4] = bad
+    return {"a.weight": weight, "b.weight": weight.T.contiguous() * 2}
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 100])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.5])
+def test_values_of_small_files_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, bad: float
+) -> None:
+    monkeypatch.setattr("doctor.checkpoint.contents.SMALL", limit)
+    torch.save(state(bad), tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
+    small = Status.PASS if bad == 0.5 else Status.FAIL
+    assert verdict.status is (small if limit > 1000 else Status.SKIP), verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("steps", "moved", "status"),
+    [(60, 0.0, Status.WARN), (60, 1e-3, Status.PASS), (5, 0.0, Status.PASS), (0, 0.0, Status.PASS)],
+)
+def test_an_average_that_is_the_model(
+    tmp_path: Path, steps: int, moved: float, status: Status
+) -> None:
+    """The steps are the optimizer's alone, as timm saves them."""
+    average = {name: value + moved for name, value in state().items()}
+    moments = {"step": torch.tensor(float(steps)), "exp_avg": state()["a.weight"] / 9}
+    optimizer = {
+        "state": {0: {**moments, "exp_avg_sq": moments["exp_avg"].square()}} if steps else {},
+        "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "params": [0]}],
+    }
+    saved = {"epoch": 2, "state_dict": state(), "state_dict_ema": average, "optimizer": optimizer}
+    torch.save(saved, tmp_path / "checkpoint-2.pth.tar")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
+    assert (verdict.status is Status.WARN) is (status is Status.WARN), verdict.summary
+
+
+def test_norms_in_a_hole_of_the_file(tmp_path: Path) -> None:
+    """A download that reserved the file's size and stopped blames no training."""
+    tensors = {f"layers.{n}.mlp.weight": torch.randn(2048, 1024) for n in range(4)}
+    tensors |= {f"layers.{n}.norm.weight": torch.rand(1024) + 0.5 for n in range(4)}
+    save_file(tensors, tmp_path / "model.safetensors")
+    assert NORMS(checkpoint=scanned(tmp_path)).status is Status.PASS
+    size = (tmp_path / "model.safetensors").stat().st_size
+    with (tmp_path / "model.safetensors").open("r+b") as file:
+        file.seek(size - (12 << 20))
+        file.write(bytes(12 << 20))
+    found = scanned(tmp_path)
+    verdict = NORMS(checkpoint=found)
+    assert verdict.status is Status.UNKNOWN, verdict.summary
+    assert judge("CKP005")(checkpoint=found).status is Status.WARN
+
+
+@pytest.mark.parametrize(
+    ("tag", "words"), [("global_step5", ""), ("global_step9", "; global_step5 is")]
+)
+def test_latest_names_a_directory_that_is_not_here(tmp_path: Path, tag: str, words: str) -> None:
+    (tmp_path / "global_step5").mkdir()
+    torch.save({"module": state()}, tmp_path / "global_step5/mp_rank_00_model_states.pt")
+    (tmp_path / "latest").write_text(tag)
+    verdict = FILES(checkpoint=scanned(tmp_path))
+    assert (verdict.status is Status.FAIL) is bool(words), verdict.summary
+    assert words in verdict.summary
+    assert ("printf" in (verdict.fix or "")) is bool(words)
+
+
+NEW = {
+    "modulation": {"blocks.0.fc.weight": torch.zeros(8, 8)},
+    "positions": {"pos_embed": torch.zeros(1, 5, 8), "type_embed.weight": torch.zeros(3, 8)},
+    "rows": {"embed_tokens.weight": torch.cat([torch.ones(4, 8) / 3, torch.zeros(6, 8)])},
+    "copies": {"layers.1.fc.weight": torch.ones(8, 8), "layers.2.fc.weight": torch.ones(8, 8)},
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_what_new_models_hold_is_told_on_request_or_after_steps(tmp_path: Path, name: str) -> None:
+    torch.save({"model": {**state(), **NEW[name]}}, tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
+    assert verdict.status in (Status.PASS, Status.NOTE), verdict.summary
+
+
+@pytest.mark.parametrize(("steps", "deep"), [(50, False), (0, True)])
+def test_a_matrix_of_zeros_after_steps(tmp_path: Path, steps: int, deep: bool) -> None:
+    counted = {"global_step": steps} if steps else {}
+    torch.save({"model": {**state(), **NEW["modulation"]}, **counted}, tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path, deep=deep))
+    assert verdict.status is Status.WARN, verdict.summary
+
+
+def test_what_cannot_be_decoded_is_not_missed_without_a_request(tmp_path: Path) -> None:
+    save_file({"a.weight": torch.arange(9)}, tmp_path / "model.safetensors")
+    assert judge("CKP005")(checkpoint=scanned(tmp_path)).status is Status.PASS
+    (tmp_path / "model.safetensors").unlink()
+    from saved_layouts import gguf, model_of_gguf
+
+    (tmp_path / "model.gguf").write_bytes(gguf(model_of_gguf()))
+    assert judge("CKP005")(checkpoint=scanned(tmp_path)).status is Status.SKIP
+    assert judge("CKP005")(checkpoint=scanned(tmp_path, deep=True)).status is Status.UNKNOWN
+
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("fc.weight", float("nan"), Status.FAIL),
+        ("bn.running_var", float("nan"), Status.FAIL),
+        ("q_proj.lora_B.default.weight", INF, Status.FAIL),
+        ("fc.activation_post_process.min_val", INF, Status.SKIP),
+        ("normalize_inputs.buffer_state.mean", INF, Status.SKIP),
+        ("tril", -INF, Status.SKIP),
+        ("attention_mask", -INF, Status.PASS),
+    ],
+)
+def test_buffers_that_begin_at_infinity(
+    tmp_path: Path, name: str, value: float, status: Status
+) -> None:
+    torch.save({**state(), name: torch.full((4, 4), value).triu(1)}, tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
+    assert verdict.status is status, verdict.summary
+    if status is Status.SKIP:
+        assert judge("CKP005")(checkpoint=scanned(tmp_path, deep=True)).status is Status.FAIL

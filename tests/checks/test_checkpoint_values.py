@@ -206,3 +206,35 @@ def test_nothing_changed_of_what_does_not_tell(group: UnchangedRole, incomparabl
     )
     verdict = MOVED(checkpoint=checkpoint(movement=movement, history=FAR))
     assert verdict.status is Status.UNKNOWN
+
+
+def by_layer(role: str, kind: str, count: int = 4, compared: int = 4) -> UnchangedRole:
+    names = tuple(role.replace("*", str(number)) for number in range(count))
+    return UnchangedRole(
+        role=role, kind=kind, dtype="F32", count=count, compared=compared, names=names
+    )  # type: ignore[arg-type]
+
+
+OTHERS = (by_layer("layers.*.mlp.weight", "MLP"), by_layer("layers.*.norm.weight", "norm"))
+PARTS = {"attention": (8, 8), "MLP": (0, 4), "norm": (0, 4), "embedding": (0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("roles", "kinds", "changes", "status"),
+    [
+        (OTHERS, PARTS, {}, Status.NOTE),
+        (OTHERS, PARTS | {"MLP": (4, 8)}, {}, Status.NOTE),
+        ((*OTHERS, by_layer("layers.*.k.weight", "attention")), PARTS, {}, Status.NOTE),
+        ((*OTHERS, by_layer("layers.*.q.weight", "attention", 2)), PARTS, {}, Status.WARN),
+        (OTHERS, PARTS | {"embedding": (1, 1)}, {}, Status.WARN),
+        (OTHERS, PARTS | {"norm": (1, 5)}, {}, Status.WARN),
+        (OTHERS, PARTS, {"optimizer": LOW}, Status.WARN),
+    ],
+)
+def test_some_kinds_of_matrices_in_every_layer(
+    roles: tuple[UnchangedRole, ...], kinds: Any, changes: dict[str, Any], status: Status
+) -> None:
+    """As after merging adapters; a layer or an embedding that is out of line is a warning."""
+    movement = Movement(baseline="/b", changed=8, unchanged=9, unchanged_roles=roles, kinds=kinds)
+    verdict = MOVED(checkpoint=checkpoint(movement=movement, **changes))
+    assert verdict.status is status, verdict.summary

@@ -162,7 +162,7 @@ def test_json_holds_what_it_promises(models: Path) -> None:
         "bytes": 4096,
     }
     assert sum(share["bytes"] for share in found["shares"]) == sum(found["dtypes"].values())
-    assert found["values"] is None
+    assert (found["values"]["requested"], found["values"]["tensors"]) == (False, 7)
     assert found["moves"] is None
     assert {finding["family"] for finding in report["findings"]} == {"CKP"}
     assert "type" not in found

@@ -63,6 +63,7 @@ def fit_lora(
         absent_targets=tuple(shown(name, 100) for name in absent[:MOST]),
         strangers=tuple(shown(name, 200) for name in strangers[:MOST]),
         unsaved=() if saved else tuple(shown(name, 100) for name in whole[:MOST]),
+        empty=tuple(shown(t.name, 200) for t in tensors if t.shape == (0,))[:MOST],
         misnamed=next((shown(t.name, 200) for t, _ in found if _is_misnamed(t.name)), ""),
         incomplete=tuple(shown(name, 200) for name, n in factors.items() if n < BOTH)[:MOST],
         others=len(tensors) - len(found),

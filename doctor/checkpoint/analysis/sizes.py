@@ -63,9 +63,12 @@ def compare_sizes(
     layers = _layers(parts, vectors)  # norms: a few of each layer
     if any(size.stored not in size.configured for size in layers) or not layers:
         layers = _layers(parts, tensors)
-    sizes = [*layers, *_embedding(parts, embedded)]
+    of_embedding = _embedding(parts, embedded)
+    sizes = [*layers, *of_embedding]
     if config.get("model_type") in LLAMA_LIKE:
         sizes += _projections(config, tensors)
+        if all(size.stored in size.configured for size in of_embedding):
+            sizes += _head(config, tensors)
     return tuple(sizes)
 
 
@@ -123,6 +126,19 @@ def _embedding(parts: list[Mapping[str, object]], found: list[Tensor]) -> list[S
         *_vocabulary(parts, largest, rows),
         *named_sizes(parts, "hidden size", HIDDEN, largest, columns),
     ]
+
+
+def _head(config: Mapping[str, object], tensors: Sequence[Tensor]) -> list[Size]:
+    """The rows of the output head: one for each token, in the library's own causal models."""
+    names = config.get("architectures")
+    plain = isinstance(names, list) and all(str(name).endswith("ForCausalLM") for name in names)
+    heads = [each for each in tensors if each.name == "lm_head.weight" and len(each.shape) == 2]
+    own = config.get("tie_word_embeddings") is False and "auto_map" not in config
+    if not (own and names and plain and heads):
+        return []
+    rows = heads[0].shape[0]
+    sizes = named_sizes([config], "rows of the output head", VOCABULARY, heads[0], rows)
+    return [msgspec.structs.replace(size, entry="", fitting=None) for size in sizes]
 
 
 EXTRA_ROWS = {"mllama_text_model": 8, "mllama": 8, "moshi": 1}

@@ -12,6 +12,9 @@ from doctor.checkpoint.tensors import Tensor
 LEADS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "base_model.model.")
 """Of all names: DistributedDataParallel, torch.compile, FSDP, peft."""
 
+FLAT = "_flat_param"
+"""The last name of what FSDP makes of all parameters of a module, divided over the ranks."""
+
 INSIDE = re.compile(
     r"_orig_mod\.|_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.|base_layer\.|^module\."
 )
@@ -31,6 +34,8 @@ ANCHORS = {
 def wrapper_of(config: Mapping[str, object], tensors: Sequence[Tensor]) -> tuple[str, int]:
     """What was put into names, and into how many; ("", 0) where nothing was."""
     names = [tensor.name for tensor in tensors]
+    if flat := sum(name.endswith(FLAT) for name in names):
+        return FLAT, flat
     first = names[0] if names else ""
     leads = [*LEADS, _lead(ANCHORS.get(str(config.get("model_type")), ""), names)]
     for lead in leads:

@@ -30,6 +30,10 @@ MOST_DIMENSIONS = 4
 MOST_LETTERS = 200
 """Letters of a value that are kept."""
 
+TEMPLATE = "tokenizer.chat_template"
+"""How the keys of chat templates begin."""
+LONGEST_TEMPLATE = 1 << 18
+
 QUANTISED: dict[int, tuple[str, int, int]] = {
     2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22), 7: ("Q5_1", 32, 24),
     8: ("Q8_0", 32, 34), 9: ("Q8_1", 32, 36), 10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110),
@@ -92,11 +96,11 @@ class _Cursor:
     def number(self, form: str) -> Any:
         return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))[0]
 
-    def text(self) -> str:
+    def text(self, letters: int = MOST_LETTERS) -> str:
         size = self.number("Q")
-        data = self.take(min(size, MOST_LETTERS * 4)) if size <= self.source.size else b""
+        data = self.take(min(size, letters * 4)) if size <= self.source.size else b""
         self.skip(size - len(data))
-        return data.decode("utf-8", "replace")[:MOST_LETTERS]
+        return data.decode("utf-8", "replace")[:letters]
 
 
 def read_gguf(source: Source, file: str) -> Shard:
@@ -109,9 +113,12 @@ def read_gguf(source: Source, file: str) -> Shard:
         placed = _placed(entries, cursor.place, _alignment(values), file)
     except CheckpointError as error:
         return unreadable(file, source.size, error)
-    metadata = {key: value for key, value in values.items() if isinstance(value, str)}
+    texts = {key: value for key, value in values.items() if isinstance(value, str)}
+    template = "\n".join(text for key, text in texts.items() if key.startswith(TEMPLATE))
+    metadata = {key: text[:MOST_LETTERS] for key, text in texts.items()}
     problems = tuple(_problems(placed, source.size, file))
-    return Shard(file, source.size, placed, metadata, problems, config=gguf_config(values))
+    config = gguf_config(values)
+    return Shard(file, source.size, placed, metadata, problems, config=config, template=template)
 
 
 def _opening(cursor: _Cursor) -> tuple[int, int]:
@@ -141,7 +148,9 @@ def _keys(cursor: _Cursor, count: int) -> dict[str, str | int]:
     for _ in range(count):
         key, kind = cursor.text(), cursor.number("I")
         if kind == _STRING:
-            values[key] = cursor.text()
+            values[key] = cursor.text(
+                LONGEST_TEMPLATE if key.startswith(TEMPLATE) else MOST_LETTERS
+            )
         elif kind == _ARRAY:
             values[key] = _array(cursor, 0)
         else:

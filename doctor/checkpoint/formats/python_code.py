@@ -10,7 +10,8 @@ import ast
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
 
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.records import CodeCall
@@ -58,14 +59,30 @@ MOST_CALLS = 50
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def read_calls(file: str, data: bytes) -> tuple[tuple[CodeCall, ...], tuple[str, ...]]:
-    """What it calls, and the modules beside it that it imports. Raises CheckpointError."""
+When = Literal["import", "load"]
+
+
+class Read(NamedTuple):
+    """What the syntax of one file shows."""
+
+    calls: tuple[CodeCall, ...]
+    beside: tuple[str, ...]
+    """Modules beside it that it imports."""
+    entered: dict[tuple[str, str], When]
+    """(module beside it, function) -> when this file calls it."""
+
+
+def read_calls(file: str, data: bytes, entered: Mapping[str, When] | None = None) -> Read:
+    """What it calls. `entered`: functions of it that other files call, and when.
+
+    Raises CheckpointError.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(data)
-        code = _Code(file, tree)
-        return tuple(code.calls())[:MOST_CALLS], code.beside
+        code = _Code(file, tree, entered or {})
+        return Read(tuple(code.calls())[:MOST_CALLS], code.beside, code.leaving)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise CheckpointError("not-inspectable", "is not readable as Python") from None
 
@@ -73,9 +90,12 @@ def read_calls(file: str, data: bytes) -> tuple[tuple[CodeCall, ...], tuple[str,
 class _Code:
     """One file: its names, its functions, and when each of them runs."""
 
-    def __init__(self, file: str, tree: ast.Module) -> None:
-        self.file, self.tree = file, tree
+    def __init__(self, file: str, tree: ast.Module, entered: Mapping[str, When]) -> None:
+        self.file, self.tree, self.entered = file, tree, entered
         self.names: dict[str, str] = {}
+        self.borrowed: dict[str, tuple[str, str]] = {}
+        """Name here -> module beside this file and the name there; "" for the module itself."""
+        self.leaving: dict[tuple[str, str], When] = {}
         self.beside: tuple[str, ...] = ()
         self.obtained: set[str] = set()
         for node in ast.walk(tree):
@@ -92,6 +112,9 @@ class _Code:
         elif isinstance(node, ast.ImportFrom) and node.level:
             modules = [node.module] if node.module else [each.name for each in node.names]
             self.beside += tuple(modules)
+            for each in node.names:
+                place = (node.module, each.name) if node.module else (each.name, "")
+                self.borrowed[each.asname or each.name] = place
         elif isinstance(node, ast.ImportFrom):
             for each in node.names:
                 stars = STARS.get(node.module or "", ()) if each.name == "*" else ()
@@ -188,10 +211,20 @@ class _Code:
         named: dict[str, list[int]] = defaultdict(list)
         for each in functions:
             named[each.name].append(id(each))
-        for when, first in (("import", [top]), ("load", [])):
+        times |= {
+            id(each): self.entered[each.name]
+            for each in self.tree.body
+            if isinstance(each, Function) and each.name in self.entered
+        }
+        inside = [id(bodies[id(each)]) for each in functions if each.name == "__call__"]
+        order: tuple[tuple[When, list[list[ast.AST]]], ...] = (("import", [top]), ("load", []))
+        for when, first in order:
             reached = [*first, *(bodies[key] for key, time in times.items() if time == when)]
             while reached:
-                for key in (key for name in _named(reached.pop()) for key in named[name]):
+                body = reached.pop()
+                if id(body) not in inside:  # a processor may start ffmpeg for what it is given
+                    self._leave(body, when)
+                for key in (key for name in _named(body) for key in named[name]):
                     if times[key] not in (when, "import"):
                         times[key] = when
                         reached.append(bodies[key])
@@ -199,6 +232,18 @@ class _Code:
         for key, body in bodies.items():
             yield from ((times[key], node) for node in body)
         yield from (("", node) for node in ast.walk(self.tree))
+
+    def _leave(self, body: list[ast.AST], when: When) -> None:
+        """Note which functions of files beside this one a body calls: f() and module.f()."""
+        for call in (node for node in body if isinstance(node, ast.Call)):
+            place, called = ("", ""), call.func
+            if isinstance(called, ast.Name):
+                place = self.borrowed.get(called.id, place)
+            elif isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
+                module, name = self.borrowed.get(called.value.id, ("", "-"))
+                place = place if name else (module, called.attr)
+            if all(place):
+                self.leaving.setdefault(place, when)
 
 
 def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:

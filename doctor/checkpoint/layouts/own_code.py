@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.python_code import read_calls
+from doctor.checkpoint.formats.python_code import When, read_calls
 from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json, read_whole
 from doctor.checkpoint.layouts.chat_template import texts
 from doctor.checkpoint.records import CodeCall, OwnCode
@@ -21,6 +21,8 @@ FURTHER = (
 
 GENERATE = "custom_generate/generate.py"
 LIMIT, JSON_LIMIT, MOST_FILES = 1 << 20, 8 << 20, 200
+DEEPEST = 3
+"""Times that the files are read, each time with the functions that others were seen to call."""
 
 MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
@@ -35,8 +37,13 @@ INTERNALS = re.compile(
 """Python's internals, which a template of messages has no use for."""
 
 
-def read_own_code(directory: Directory, config: dict[str, Any]) -> OwnCode:
-    """By syntax: nothing is imported or rendered. Of an address, only what config.json names."""
+def read_own_code(
+    directory: Directory, config: dict[str, Any], held_texts: Sequence[tuple[str, str]] = ()
+) -> OwnCode:
+    """By syntax: nothing is imported or rendered. Of an address, only what config.json names.
+
+    `held_texts`: the chat templates in files of weights, each with its file.
+    """
     local = isinstance(directory, LocalDirectory)
     held = {name: _json(directory, name) for name in FURTHER} if local else {}
     named = [name for each in (config, *held.values()) for name in _references(each)]
@@ -52,7 +59,9 @@ def read_own_code(directory: Directory, config: dict[str, Any]) -> OwnCode:
         calls=calls,
         unread=unread,
         elsewhere=tuple(others)[:MOST_FILES],
-        template=tuple(_reaches(directory, held[FURTHER[0]])) if local else (),
+        template=tuple(
+            _reaches([*held_texts, *(texts(directory, held[FURTHER[0]]) if local else ())])
+        ),
     )
 
 
@@ -61,23 +70,38 @@ def _follow(
 ) -> tuple[tuple[str, ...], tuple[CodeCall, ...], tuple[str, ...]]:
     """The files and those that they import beside them; their calls; what could not be read."""
     files: dict[str, None] = {}
-    calls: list[CodeCall] = []
-    unread: list[str] = []
-    while queue and len(files) < MOST_FILES:
-        name = queue.pop(0)
-        if name in files:
-            continue
-        files[name] = None
-        try:
-            found, beside = read_calls(shown(name, 100), read_whole(directory, name, LIMIT))
-        except CheckpointError as error:
-            unread.append(f"{shown(name, 100)} {error.text}")
-            continue
-        calls += found
-        folder = name.rpartition("/")[0]
-        folder += "/" * bool(folder)
-        queue += [f"{folder}{each.replace('.', '/')}.py" for each in beside]
-    return tuple(shown(name, 100) for name in files), tuple(calls), tuple(unread)
+    calls: dict[str, tuple[CodeCall, ...]] = {}
+    unread: dict[str, None] = {}
+    entered: dict[str, dict[str, When]] = {}
+    for _ in range(DEEPEST):
+        before = sum(map(len, entered.values()))
+        files, waiting = {}, [*queue]
+        while waiting and len(files) < MOST_FILES:
+            name = waiting.pop(0)
+            if name in files:
+                continue
+            files[name] = None
+            try:
+                data = read_whole(directory, name, LIMIT)
+                found = read_calls(shown(name, 100), data, entered.get(name))
+            except CheckpointError as error:
+                unread[f"{shown(name, 100)} {error.text}"] = None
+                continue
+            calls[name] = found.calls
+            waiting += [_beside(name, each) for each in found.beside]
+            for (module, function), when in found.entered.items():
+                known = entered.setdefault(_beside(name, module), {})
+                known[function] = "import" if when == "import" else known.get(function, when)
+        if sum(map(len, entered.values())) == before:
+            break
+    every = tuple(call for found in calls.values() for call in found)
+    return tuple(shown(name, 100) for name in files), every, tuple(unread)
+
+
+def _beside(name: str, module: str) -> str:
+    """The file of a module that the file `name` imports from beside itself."""
+    folder = name.rpartition("/")[0]
+    return f"{folder}{'/' * bool(folder)}{module.replace('.', '/')}.py"
 
 
 def _references(settings: dict[str, Any]) -> Iterator[str]:
@@ -107,9 +131,9 @@ def _json(directory: Directory, name: str) -> dict[str, Any]:
         return {}
 
 
-def _reaches(directory: Directory, settings: dict[str, Any]) -> Iterator[str]:
+def _reaches(templates: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Expressions of chat templates that reach Python's internals, each with its place."""
-    for name, text in texts(directory, settings):
+    for name, text in templates:
         for block in BLOCKS.finditer(text):
             if match := INTERNALS.search(block[0]):
                 line = text.count("\n", 0, block.start() + match.start()) + 1

@@ -6,7 +6,7 @@ import contextlib
 import re
 from pathlib import PurePosixPath
 
-from doctor._util.units import shown
+from doctor._util.units import listed, shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, read_json
 from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
@@ -90,8 +90,9 @@ def _latest(directory: Directory, entries: list[str]) -> str | Problem | None:
     except CheckpointError as error:
         return Problem(kind="missing", file=tracker, text=error.text)
     if tag not in entries:
-        text = f"names {shown(tag)}, which is not here"
-        return Problem(kind="missing", file=tracker, text=text)
+        here = f"; {listed(below[-2:], 2)} is" if below else ""
+        text = f"names {shown(tag)}, which is not here{here}"
+        return Problem(kind="untagged" if below else "missing", file=tracker, text=text)
     return tag
 
 

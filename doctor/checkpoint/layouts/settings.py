@@ -44,6 +44,7 @@ def changed_settings(directory: Directory, origin: str) -> tuple[ChangedSetting,
     if now.get("model_type") != before.get("model_type"):
         return ()
     new, old = _settings(now), _settings(before)
+    new |= _lost(now, new, old)
     return tuple(
         ChangedSetting(name=name[:100], before=json.dumps(old[name])[:200], now=text[:200])
         for name in sorted(old.keys() & new.keys())
@@ -56,6 +57,29 @@ def _folder(origin: str) -> Directory:
         return locate(origin)[0]
     place = Path(origin)
     return LocalDirectory(place if place.is_dir() else place.parent)
+
+
+def _lost(
+    now: Mapping[str, object], new: Mapping[str, object], old: Mapping[str, object]
+) -> dict[str, object]:
+    """The base and the kind of RoPE that the earlier configuration alone names, as None.
+
+    In families whose default is known: from_pretrained takes that instead.
+    """
+    if now.get("model_type") not in PLAIN_ROPE or ROPE[0] in now or any(map(BASE.search, new)):
+        return {}
+    return {
+        name: None
+        for name, default in {"rope_theta": 10_000.0, "rope_type": "default"}.items()
+        if name in old and name not in new and old[name] != default
+    }
+
+
+PLAIN_ROPE = frozenset(
+    ("llama", "mistral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2", "phi3")
+)
+"""model_types whose RoPE has the base 10,000 and no scaling, where config.json says nothing."""
+BASE = re.compile(r"theta|base|freq")
 
 
 def _settings(config: Mapping[str, object], under: str = "") -> dict[str, object]:

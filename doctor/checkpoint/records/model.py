@@ -108,6 +108,8 @@ class LoraFit(Section, frozen=True, kw_only=True):
     """Modules with tensors that target_modules does not name; the first ten."""
     unsaved: tuple[str, ...] = ()
     """The names in modules_to_save where there is a tensor of none of them; the first ten."""
+    empty: tuple[str, ...] = ()
+    """Tensors without a value."""
     misnamed: str = ""
     """A tensor whose name peft does not look for, as it begins otherwise or names the adapter."""
     incomplete: tuple[str, ...] = ()

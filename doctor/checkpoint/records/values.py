@@ -156,6 +156,8 @@ class SecondWeights(Section, frozen=True, kw_only=True):
 class Values(Section, frozen=True, kw_only=True):
     """The result of reading every stored value."""
 
+    requested: bool = True
+    """False where they were read because they are few."""
     tensors: int
     """Tensors whose values were read."""
     bytes: int

@@ -57,9 +57,12 @@ ROWS = (
             Wording("Unrecognized model in .{1,300}Should have a `?model_type",
                 "ValueError: Unrecognized model in ./out. Should have a `model_type` key in its "
                 "config.json, or contain one of the following strings in its name: albert",
-                "The directory has no config.json of transformers: it holds an adapter, a "
+                "config.json has no model_type, as those of old models and those written by "
+                "hand; or there is none of transformers: the directory holds an adapter, a "
                 "checkpoint of another framework, or a part of a repository.",
-                "Give the directory with config.json. For an adapter load the base model first, "
+                'Where config.json is there, write its family into it ("model_type": "bert"), or '
+                "load the model with that family's own class (BertModel.from_pretrained). Else "
+                "give the directory with config.json. For an adapter load the base model first, "
                 "then PeftModel.from_pretrained(base, directory); convert checkpoints of "
                 "Megatron, Lightning or DeepSpeed first."),
             Wording(r"Error no file named [^\n]{0,160}found in directory|does not appear to "
