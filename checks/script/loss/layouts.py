@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.axis_uses import mixing_views
 from doctor.checks.script.loss.ends import ends
 from doctor.checks.script.loss.layer_before import has_batch_first
 from doctor.checks.script.loss.losses import loss_calls
@@ -211,7 +212,7 @@ RULES = (
         slug="loss-layout",
         title="Losses receive classes, time and batch in their places",
         severity="fail",
-        find=layout,
+        find=each_of(layout, mixing_views),
         why="view() keeps the order of numbers: to exchange axes takes transpose() or permute(). "
         "Otherwise the numbers of one pixel or step become classes of others, and the loss hardly "
         "falls.",
@@ -222,7 +223,7 @@ RULES = (
         ),
         fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) to CTC.",
         sources=("torch-cross-entropy",),
-        needs=("cross_entropy", "CrossEntropyLoss", "CTCLoss", "ctc_loss"),
+        needs=("cross_entropy", "CrossEntropyLoss", "CTCLoss", "ctc_loss", "view", "reshape"),
     ),
     Rule(
         code="SCR368",

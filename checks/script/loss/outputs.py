@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
+from doctor.checks.script.loss.axis_uses import along_other_axis, pooled_samples
 from doctor.checks.script.loss.batch_axes import over_batch
 from doctor.checks.script.loss.losses import RAW, loss_calls
 from doctor.checks.script.loss.reductions import implicit_axis
@@ -28,6 +29,13 @@ def _dim(reading: Training, call: Call, position: int) -> object:
 
 
 def batch_axis(reading: Training) -> Iterator[Match]:
+    read = [*along_other_axis(reading), *pooled_samples(reading)]
+    yield from read
+    places = {match.span for match in read}
+    yield from (match for match in _by_origin(reading) if match.span not in places)
+
+
+def _by_origin(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
     yield from over_batch(reading)
     if not reading.mentions("loader", "trainer"):
