@@ -92,8 +92,8 @@ def _same_term_twice(texts: list[tuple[str, Span]]) -> Iterator[Match]:
 
 def _both_branches(reading: Training) -> Iterator[Match]:
     """SimSiam and BYOL: -cosine(p, z) with gradients through z, which collapses."""
-    if not reading.methods(*COSINES) or reading.mentions(
-        "detach", "no_grad", "negatives", "margin"
+    if not reading.methods(*COSINES, "normalize") or reading.mentions(
+        "detach", "no_grad", "negatives", "margin", "stop_grad"
     ):
         return
     for backward in reading.named("backward"):
@@ -126,8 +126,21 @@ def _along_batch(reading: Training) -> Iterator[Match]:
 def _is_negative_cosine(reading: Training, name: str) -> bool:
     for scope in reading.functions_by_name.get(name, ()):
         texts = [render(reading, value) for value in reading.function(scope).returns]
-        return bool(texts) and all(t.startswith("-") and "cosine" in t for t in texts)
+        product = all(OF_UNITS.fullmatch(t) for t in texts) and _makes_units(reading, scope)
+        return bool(texts) and (
+            all(t.startswith("-") and "cosine" in t for t in texts) or product
+        )
     return False
+
+
+OF_UNITS = re.compile(r"-\((\w+)\*(\w+)\)\.sum\((?:dim=|axis=)?-?1\)\.mean\(\)")
+"""D(p, z) of the paper on SimSiam: minus the mean of the products of unit vectors."""
+
+
+def _makes_units(reading: Training, scope: int) -> bool:
+    """p = normalize(p) and z = normalize(z), and nothing else is called."""
+    units = {c.target for c in reading.calls_in(scope) if c.method == "normalize"}
+    return len(units) == 2 and units == {p.name for p in reading.function(scope).parameters}
 
 
 def _is_cosine(reading: Training, text: str, call: Call) -> bool:

@@ -14,6 +14,13 @@ from doctor.checks.script.metrics.averaging import (
     weights_swapped,
     written_to_a_name,
 )
+from doctor.checks.script.metrics.targets import (
+    copied_once,
+    loads_itself,
+    moved_without_step,
+    replaced_by_source,
+    trains_itself,
+)
 from doctor.checks.script.objects import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -32,6 +39,7 @@ def same_object(reading: Training) -> Iterator[Match]:
     """target = model, and then it is treated as a copy."""
     if reading.mentions("disable_adapter", "set_adapter"):
         return
+    yield from replaced_by_source(reading)
     yield from _twins(reading)
     yield from _aliases(reading)
     for each in reading.assignments:
@@ -167,8 +175,12 @@ def never_follows(reading: Training) -> Iterator[Match]:
     yield from copied_each_step(reading)
     yield from written_to_a_name(reading)
     yield from decay_overwritten(reading)
+    yield from loads_itself(reading)
+    yield from trains_itself(reading)
     if not reading.backwards:
         return
+    yield from copied_once(reading)
+    yield from moved_without_step(reading)
     yield from _update_not_called(reading)
     yield from _target_not_synchronized(reading)
     yield from _never_synchronized(reading)
