@@ -100,8 +100,7 @@ def _follow_parameter(reading: Reading, key: tuple[object, str], trail: _Trail, 
     if not isinstance(owner, int) or owner <= 0:
         return False
     followed = False
-    sites = reading.call_sites.get(owner) or reading.made_at(owner)
-    for site, call in reading.numbered(sites[:6]):
+    for site, call in reading.numbered(reading.call_sites.get(owner, ())[:6]):
         value = evaluate.argument_of(reading, call, owner, name)
         if value is not None:
             followed = True

@@ -248,6 +248,7 @@ RULES = (
             "eval_dataset",
             "part.dataset of random_split or Subset in a loader, or a transform set on it: it is "
             "the whole",
+            "return train_set.dataset, val_set.dataset of one random_split",
             "the training loader reads what was split, and the part for training is unused",
             "validation by a sampler over images that random transforms change",
             "the best epoch is chosen by a score of the test loader, and validation is at hand",

@@ -230,6 +230,7 @@ RULES = (
         fires=(
             "the parameters of one network twice in one list",
             "two optimizers of one class over one network, stepped in one loop",
+            "two optimizers over one network, where a network of the same step has none",
             "two schedulers of one class on one optimizer, while another has none",
             "two networks of one class in one loss, of which an optimizer holds one (a warning)",
             "a loss or head of the file with parameters, called in each step, that no optimizer "

@@ -82,6 +82,7 @@ def _of_generator(
     """The step of the network that makes samples for the other one."""
     others = set(held.values()) - {network}
     saturates = loss.name == "USub"
+    near = _calls_through_names(reading, loss, call, 1)
     for n in _calls_through_names(reading, loss, call):
         judged = reading.calls[n]
         inner = reading.before(judged) if judged.method == "detach" else None
@@ -97,16 +98,14 @@ def _of_generator(
             continue
         if cut:
             yield Match(judged.span, f"{name} is detached: {network} gets no gradient of this loss")
-        elif not saturates and _is_called_fake(reading, loss, n):
+        elif not saturates and n in near and _is_called_fake(reading, loss, n):
             yield Match(
                 call.span,
                 f"{network} is trained to be recognized: its samples get the label for fakes",
             )
 
 
-def _calls_through_names(
-    reading: Training, loss: Value, call: Call, depth: int = 3
-) -> list[int]:
+def _calls_through_names(reading: Training, loss: Value, call: Call, depth: int = 3) -> list[int]:
     """The calls of a loss, also those that made the names in it: output = D(fake)."""
     found = [n for n in (loss.call, *loss.calls) if n >= 0]
     at = reading.calls[loss.call] if loss.call >= 0 else call
@@ -239,6 +238,7 @@ RULES = (
             "criterion(D(fake), zeros) in the step of the generator",
             "D(fake) without detach() in the step of the discriminator, and no zero_grad() of the "
             "generator before its own step",
+            "D(fake).detach() in the loss of the generator",
             "D(fake.detach()), or samples that were detached before, in the step of the generator",
         ),
         fix="loss_d takes D(fake.detach()); loss_g = criterion(D(fake), ones), with samples that "

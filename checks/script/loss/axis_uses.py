@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 
-from doctor.checks.script import axes, objects
-from doctor.checks.script.axes import BATCH, ONE, TIME, WIDTH, Axes, axes_of, dim_of, index_of
+from doctor.checks.script import axes, evaluate, objects
+from doctor.checks.script.axes import axes_of
+from doctor.checks.script.axis_changes import (
+    BATCH,
+    ONE,
+    TIME,
+    WIDTH,
+    Axes,
+    dim_of,
+    index_of,
+    sizes_given,
+)
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import formulas
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -15,7 +28,7 @@ from doctor.facts.script import Call, Value
 SHARES = {"softmax", "log_softmax"}
 LAYERS = {"Softmax", "LogSoftmax"}
 OTHERS = {"sinkhorn", "transport", "dual", "bag", "bags", "mil", "instance", "instances", "slide"}
-"""In files that normalize along several axes in turn, or whose batch is one sample of many parts."""
+"""In files that normalize along several axes in turn, or whose batch is one sample in parts."""
 
 
 def along_other_axis(reading: Training) -> Iterator[Match]:
@@ -29,8 +42,9 @@ def along_other_axis(reading: Training) -> Iterator[Match]:
             continue
         if _is_over_samples(reading, call, known, where) and value is not None:
             rest = [n for n, axis in enumerate(known.each) if n != where and axis.kind != ONE]
-            fix = f"Use dim={rest[-1]}." if len(rest) == 1 else "Use the axis that it sums to 1 over."
-            yield Match(call.span, f"axis {where} of {len(known.each)} is the batch", "fail", fix=fix)
+            fix = f"Use dim={rest[-1]}." if len(rest) == 1 else "Name the axis that is meant."
+            message = f"axis {where} of {len(known.each)} is the batch: samples mix"
+            yield Match(call.span, message, "fail", fix=fix)
         elif value is not None and _is_beside_classes(reading, call, value, known, where):
             yield Match(
                 call.span,
@@ -67,9 +81,21 @@ def _is_over_samples(reading: Training, call: Call, known: Axes, where: int) -> 
     if known.each[where].kind != BATCH or len(known.each) < 2:
         return False
     if call.method == "normalize":
-        return len(known.each) == 2 and known.kinds[1 - where] == WIDTH
+        rows = len(known.each) == 2 and known.kinds[1 - where] == WIDTH
+        return rows and not reading.cached(_correlates)
     return (len(known.each) > 2 or known.each[where].size is not None or _is_viewed(reading, call)
             ) and not any(kind == ONE for kind in known.kinds)  # fmt: skip
+
+
+COLUMNS = re.compile(r"\.(?:T|mT|t\(\)|transpose\([\d,-]+\))@|(?:mm|matmul)\([\w.]+\.(?:T|t\(\)),")
+
+
+def _correlates(reading: Training) -> bool:
+    """z1.T @ z2: products of features over the batch, whose columns have unit length."""
+    words_of = ("corr", "barlow", "vicreg", "cov", "whiten", "einsum")
+    return reading.mentions(*words_of) or any(
+        COLUMNS.search(text) for text, _, _ in reading.cached(formulas)
+    )
 
 
 def _is_viewed(reading: Training, call: Call) -> bool:
@@ -89,9 +115,11 @@ def _is_beside_classes(
     )
     if len(known.each) < 3 or where == 1 or call.method not in SHARES or not name:
         return False
+    held = evaluate.definitions_at(reading, name, call)
     return any(
         kind == "cross_entropy" and (loss := reading.calls[n]).scope == call.scope
         and loss.args and loss.args[0].name == name
+        and evaluate.definitions_at(reading, name, loss) == held
         for n, kind in loss_calls(reading)
     )  # fmt: skip
 
@@ -146,23 +174,33 @@ def mixing_views(reading: Training) -> Iterator[Match]:
         of = {axis.size: n for n, axis in enumerate(known.each) if axis.size is not None}
         if len(of) < 2:
             continue
-        sizes = axes.sizes_given(call)
-        places = [of.get(reading.key(v.name, call.scope)) if v.kind == "name" else None
-                  for v in sizes]  # fmt: skip
-        first, second = (*places, None, None)[:2]
-        if first is None or second is None or len(sizes) < 2:
-            continue
-        exchanged = second < first
-        skipped = known.each[first + 1 : second]
-        mixed = bool(skipped) and any((axis.count or 0) > 1 for axis in skipped)
-        last = sizes[-1].literal == -1
-        if exchanged or (mixed and last):
-            what = f"axis {first} before axis {second}" if exchanged else f"axis {second} next"
+        order = [_places(reading, call, of, v) for v in sizes_given(call)]
+        named = [place for places in order for place in places]
+        pairs = list(itertools.pairwise(named))
+        exchanged = next(((a, b) for a, b in pairs if b < a), None)
+        first, second = (order[0][:1], order[1][:1]) if len(order) > 1 else ([], [])
+        skipped = known.each[first[0] + 1 : second[0]] if first and second else ()
+        last = sizes_given(call)[-1].literal == -1
+        mixed = last and any((axis.count or 0) > 1 for axis in skipped)
+        if exchanged or mixed:
+            a, b = exchanged or (first[0], second[0])
             yield Match(
                 call.span,
-                f"{call.method}() does not move axes: with {what}, numbers of other places get there",
+                f"{call.method}() does not move axes: with axis {b} behind axis {a}, numbers get "
+                "to other places",
                 fix="Move the axes first: transpose() or permute().",
             )
+
+
+def _places(
+    reading: Training, call: Call, of: dict[tuple[object, str], int], value: Value
+) -> list[int]:
+    """The axes whose lengths a size names: H * W of (batch, H, W, width) are 1 and 2."""
+    parts = value.items if value.name == "Mult" else (value,)
+    keys = [reading.key(v.name, call.scope) for v in parts if v.kind == "name"]
+    once = all(len(reading.assigned.get(key, ())) == 1 for key in keys)
+    known = [of[key] for key in keys if key in of]
+    return known if once and len(known) == len(parts) else []
 
 
 def batch_first_input(reading: Training) -> Iterator[Match]:
@@ -172,7 +210,8 @@ def batch_first_input(reading: Training) -> Iterator[Match]:
         if len(made) != 1 or made[0] is None or not _takes_time_first(made[0]):
             continue
         known = axes_of(reading, call.args[0], call)
-        if known is not None and len(known.each) == 3 and known.kinds[0] == BATCH:
+        if known is not None and len(known.each) == 3 and known.kinds[0] == BATCH and (
+                known.kinds[1] != ONE):  # fmt: skip
             yield Match(
                 call.span,
                 f"{call.name} is without batch_first, takes (time, batch, width), and gets the "

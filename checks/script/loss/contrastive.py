@@ -100,6 +100,9 @@ def _both_branches(reading: Training) -> Iterator[Match]:
         found = objects.last_definition(reading, backward.receiver, backward)
         text = render(reading, found[0]) if len(found) == 1 else ""
         pairs = re.findall(r"(\w+)\((\w+),(\w+)\)", text)
+        rest = re.findall(r"(\w+)\(", re.sub(r"\w+\(\w+,\w+\)", "", text))
+        if {*rest} - {"mean", "sum"}:
+            continue  # another term may keep the outputs apart
         if len(pairs) != 2 or pairs[0][0] != pairs[1][0]:
             continue
         targets = [pair[2] for pair in pairs]
@@ -127,9 +130,7 @@ def _is_negative_cosine(reading: Training, name: str) -> bool:
     for scope in reading.functions_by_name.get(name, ()):
         texts = [render(reading, value) for value in reading.function(scope).returns]
         product = all(OF_UNITS.fullmatch(t) for t in texts) and _makes_units(reading, scope)
-        return bool(texts) and (
-            all(t.startswith("-") and "cosine" in t for t in texts) or product
-        )
+        return bool(texts) and (all(t.startswith("-") and "cosine" in t for t in texts) or product)
     return False
 
 

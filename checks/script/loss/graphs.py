@@ -137,9 +137,12 @@ def _trains_on_residual(reading: Training, scope: int, derivative: int) -> bool:
     """The function is a residual of an equation, and what trains on it is of its file."""
     function = reading.function(scope)
     named = RESIDUAL.search(function.name) is not None
+    back = {reading.calls[n].scope for n in reading.backwards}
+    sites = [c for c in reading.callers(scope) if c.scope in back and c.loops]
     calls = [c for c in reading.callers(derivative) if c.scope == scope]
-    graphs = [not reading.is_without_graph(c) for c in (*calls, *reading.callers(scope))]
-    return named and bool(reading.backwards) and all(graphs) and len(graphs) > len(calls)
+    return named and bool(sites) and not any(
+        reading.is_without_graph(c) for c in (*calls, *sites)
+    )  # fmt: skip
 
 
 def _roots(reading: Training, call: Call) -> Iterator[str]:
@@ -287,6 +290,7 @@ RULES = (
         fires=(
             "backward() on a loss that was computed under no_grad or inference_mode",
             "a penalty of the norm of autograd.grad(), which is called without create_graph=True",
+            "a residual of a function that returns autograd.grad(u, x) without create_graph=True",
             "a warning: self.part(x) under no_grad alone, and an optimizer over part.parameters()",
         ),
         fix="End the no_grad block before the forward pass; pass create_graph=True for a penalty.",

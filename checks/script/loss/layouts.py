@@ -211,7 +211,7 @@ RULES = (
     Rule(
         code="SCR367",
         slug="loss-layout",
-        title="Losses receive classes, time and batch in their places",
+        title="Classes, time and batch stay in their places",
         severity="fail",
         find=each_of(layout, mixing_views),
         why="view() keeps the order of numbers: to exchange axes takes transpose() or permute(). "
@@ -219,6 +219,7 @@ RULES = (
         "falls.",
         fires=(
             "out.view(-1, classes) of images, against mask.view(-1)",
+            "x.view(time, batch, 1) of B, T = x.shape; (B, C, T, F).view(B, T, -1)",
             "out.view(batch, classes, -1) of the output of a recurrent layer or a Transformer",
             "CTCLoss on the output of layers with batch_first=True",
         ),
@@ -239,7 +240,8 @@ RULES = (
             "three Linear layers in a row without an activation",
             "a Dice, Tversky or IoU loss of this file on logits, without a sigmoid",
             "CosineEmbeddingLoss or MarginRankingLoss with labels of 0",
-            "(loss * mask).mean() of losses of tokens; a Dropout behind the last layer",
+            "(loss * mask).mean() of losses of tokens; terms.sum() * mask",
+            "a Dropout behind the last layer",
             "betas of an optimizer in the other order; BatchNorm1d and batches of one",
         ),
         errors=("y.long() as the target of a binary cross-entropy",),

@@ -237,7 +237,7 @@ RULES = (
     Rule(
         code="SCR305",
         slug="batch-axis",
-        title="Softmax and argmax run over classes, not over samples",
+        title="Softmax, argmax and pooling do not run over samples",
         severity="warn",
         find=batch_axis,
         why="Axis 0 holds the samples of a batch: a softmax over it mixes them, and argmax returns "
@@ -247,7 +247,9 @@ RULES = (
             "loaders",
             "F.softmax(x), or nn.Softmax(), without dim",
             "softmax of attention scores along another axis than the last",
-            "normalize(dim=0) of the output of an encoder in forward()",
+            "normalize(dim=0) of the output of an encoder",
+            "softmax along another axis than that of the classes of the same cross_entropy",
+            "states.mean(dim=0) of (batch, time, width) before a linear layer",
             "q(states).gather(0, actions.unsqueeze(1))",
         ),
         fix="Use dim=-1, the axis of classes or keys.",
@@ -261,6 +263,7 @@ RULES = (
             "Softmax",
             "LogSoftmax",
             "gather",
+            "mean",
         ),
     ),
     Rule(

@@ -67,7 +67,7 @@ def of_one_number(reading: Training) -> Iterator[Match]:
             continue
         own = texts_in(reading, scope)
         places = any(re.search(rf"\b{mask}\.sum\(", t) for t in own)
-        element = any(re.search(rf"\w\*{mask}\b", t.replace(text, "")) for t in own)
+        element = any(re.search(rf"[\w)]\*{mask}\b", t.replace(text, "")) for t in own)
         if places and element:
             message = f"one number is multiplied by {found['mask']}: padding is summed before"
             yield Match(span, message, fix="Sum along the last axis, and mask the rest.")

@@ -81,8 +81,10 @@ def _ranked(reading: Training) -> Iterator[Match]:
 
 def _is_negated(reading: Training, name: str) -> bool:
     """-loss anywhere: a function may return it, and its caller take the negative."""
+    own = re.escape(name)
+    turned = re.compile(rf"\b{own}\.neg\(|(?:1|-1)\*{own}\b|{own}\*-")
     return name in reading.cached(_negatives) or any(
-        line.text.startswith("-") and "loss" in line.target for line in reading.cached(lines)
+        turned.search(text) for text, _, _ in reading.cached(formulas)
     )
 
 

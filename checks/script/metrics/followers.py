@@ -318,6 +318,7 @@ RULES = (
         fires=(
             "target = model, and target.load_state_dict(model.state_dict()) later",
             "both are net.to(device) of one net, and one loads the state of the other",
+            "self.target = self.policy in a step, where both were networks of their own",
             "encoder_k = encoder_q, and the parameters of encoder_k are frozen",
             "ref_model = model.eval(), which runs under no_grad beside the model that trains",
         ),
@@ -338,6 +339,10 @@ RULES = (
             "target.load_state_dict(model.state_dict()) before the loop and never again",
             "slow.lerp_(fast, decay), where 1 - decay of the new weights is meant",
             "slow = decay * slow + (1 - decay) * fast in a loop over both networks' parameters",
+            "target.load_state_dict(target.state_dict())",
+            "target = deepcopy(q) gives the targets of each step, and nothing sets it again",
+            "the target runs with gradients, and the optimizer holds the module of both networks",
+            "the average moves in each batch, while the optimizer steps once in several",
             "AveragedModel without update_parameters(); ema = deepcopy(model) in each step",
             "ema.copy_to(model.parameters()) in the loop over epochs, and no restore(); the same "
             "of an average of a class of this file",

@@ -27,12 +27,15 @@ def replaced_by_source(reading: Training) -> Iterator[Match]:
         if source not in reading.trained_names or FOLLOWER.search(source[1].casefold()):
             continue
         others = [a for a in reading.assigned.get(key, ()) if a is not each]
-        made = [a for a in others if _makes_network(reading, a) and not exclusive(a.arms, each.arms)]
+        apart = [a for a in others if not exclusive(a.arms, each.arms)]
+        made = [a for a in apart if _makes_network(reading, a)]
         swapped = any(
             a.span == each.span and reading.key(a.target, a.scope) == source
             for a in reading.assignments
         )
-        if len(others) == 1 and made and not swapped:
+        later = made and (each.scope != made[0].scope or bool(each.loops))
+        later = later and reading.function(each.scope).name != "__init__"
+        if len(others) == 1 and later and not swapped:
             message = f"{each.target} is {each.value.name} itself from here on, not a copy of it"
             fix = f"{each.target}.load_state_dict({each.value.name}.state_dict())"
             yield Match(each.span, message, fix=fix)
@@ -43,8 +46,7 @@ def _makes_network(reading: Training, each: Assignment) -> bool:
     made = objects.makers(reading, each.value, each.scope, each.position, each.arms)
     known = [call for call in made if call is not None]
     return bool(known) and all(
-        call.name in reading.modules
-        or call.name.startswith(("torch.nn.", "torchvision.models."))
+        call.name in reading.modules or call.name.startswith(("torch.nn.", "torchvision.models."))
         for call in known
     )
 
@@ -79,7 +81,9 @@ def copied_once(reading: Training) -> Iterator[Match]:
         back = {reading.calls[n].scope for n in reading.backwards}
         runs = [c for c in reading.calls if reading.key(c.name, c.scope) == key]
         quiet = runs and all(c.scope in back and reading.is_without_graph(c) for c in runs)
-        if quiet and not _is_touched(reading, key, name, each):
+        owner = reading.function(each.scope).owner
+        here = not owner or any(c.name == owner for c in reading.calls)
+        if quiet and here and not _is_touched(reading, key, name, each):
             yield Match(each.span, f"{each.target} is copied once, and never follows the network")
 
 
@@ -104,8 +108,10 @@ def _is_touched(reading: Training, key: Key, name: str, made: Assignment) -> boo
     values = [loop.iterable for loop in reading.loops if loop.iterable is not None]
     values += [a.value for a in reading.stores if a is not made]
     values += [v for f in reading.script.functions for v in f.returns]
-    return any(last.search(n) for v in values for n in v.all_names if n) or bool(
-        reading.methods("getattr", "modules", "children")
+    return (
+        any(last.search(n) for v in values for n in v.all_names if n)
+        or bool(reading.methods("getattr", "modules", "children"))
+        or any(c.receiver == "self" for c in reading.named(*MEMBERS))
     )
 
 
@@ -190,8 +196,8 @@ def moved_without_step(reading: Training) -> Iterator[Match]:
     """The optimizer steps once in N batches, and the average moves in each of them."""
     steps = [c for c in reading.named("step") if c.loops and c.arms and _counts(reading, c)]
     for number, loop in enumerate(reading.loops if steps else ()):
-        zipped = reading.call_of(loop.iterable)
-        inner = [c for c in (reading.inside(loop.iterable) if zipped is not None else ())
+        over = loop.iterable
+        inner = [c for c in (reading.inside(over) if over is not None else ())
                  if c.method in MEMBERS]  # fmt: skip
         written = [c for c in reading.named(*WRITES) if number in c.loops]
         if len(inner) < 2 or not written:

@@ -271,7 +271,7 @@ RULES = (
         "neighbourhoods.",
         fires=(
             "conv(global_add_pool(x, batch), edge_index)",
-            "x.mean(dim=0) of the nodes of a batch of graphs",
+            "x.mean(dim=0), or softmax(gate, dim=0), of the nodes of a batch of graphs",
             "loss(out, batch.y) of a NeighborLoader's batch, without [:batch.batch_size]",
             "edge_index of rows with a pair each",
             "model.encode(x, data.edge_index) beside a split of its edges",
