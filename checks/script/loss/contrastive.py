@@ -36,6 +36,7 @@ def compared(reading: Training) -> Iterator[Match]:
     yield from targets(reading)
     yield from own_neighbours(reading)
     yield from any_length(reading)
+    yield from _both_branches(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
     for number, function in enumerate(reading.script.functions):
@@ -51,7 +52,6 @@ def compared(reading: Training) -> Iterator[Match]:
                 break
         yield from _same_term_twice(texts)
     yield from _along_batch(reading)
-    yield from _both_branches(reading)
     yield from _gathered_both(reading)
 
 
@@ -292,6 +292,7 @@ RULES = (
             "cross_entropy of z @ z.T whose diagonal nothing masks",
             "[augment(image)] * 2, or one augmented image by two names, for two views",
             "two equal terms where the second should have the transposed logits",
+            "the same of -(p * z).sum(1).mean() of unit vectors",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
             "z @ z.T / 0.1 of the output of a layer that nothing normalizes (a warning)",
             "labels of arange(batch) beside keys that all ranks gathered",
