@@ -344,7 +344,7 @@ def _changed(reading: Reading, call: Call, inner: Axes | None, index: int | None
     """What a function or method of tensors makes of the axes."""
     name = call.method
     if name in ("view", "reshape"):
-        return viewed(reading, call, inner)
+        return viewed(call, inner)
     if name == "bmm":
         return _batched(call, inner)
     if inner is None:

@@ -165,7 +165,7 @@ def sizes_given(call: Call) -> list[Value]:
     return list(given[0].items) if len(given) == 1 and given[0].kind == "list" else given
 
 
-def viewed(reading: Reading, call: Call, inner: Axes | None) -> Axes | None:
+def viewed(call: Call, inner: Axes | None) -> Axes | None:
     """By the names of the sizes: view(B * T, -1) has samples first."""
     sizes = sizes_given(call)
     if not sizes or call.unpacked:
@@ -177,8 +177,7 @@ def viewed(reading: Reading, call: Call, inner: Axes | None) -> Axes | None:
         kind = ONE if value.literal == 1 else BATCH if BATCH in kinds else ""
         plain = value.kind == "name"
         kind = (kinds[0] if plain and kinds else "") or kind
-        size = reading.key(value.name, call.scope) if plain else None
-        axes.append(Axis(kind, size))
+        axes.append(Axis(kind))
     return Axes(tuple(axes), inner.lost if inner is not None else -1)
 
 

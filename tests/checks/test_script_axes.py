@@ -78,6 +78,9 @@ def test_axes_that_mix_samples(made: str, body: str, slug: str) -> None:
          "s = s.transpose(1, 2).reshape(B, C, H, W); return s.mean((2, 3))"),
         (CONV, "B, H, W, C = x.shape; return self.out(x.view(B, H * W, C).mean(1))"),
         (CONV, "b, _, t, f = x.shape; return x.view(b, t, -1).mean(1)"),
+        (CONV, "b, c, h, w = x.shape; f = x.view(b, c, w * h); return f @ f.transpose(1, 2)"),
+        (CONV, "N, C, H, W = x.shape; n = C // 4; x = x.view(N, n, 2, 2, H, W); "
+         "x = x.permute(0, 1, 4, 2, 5, 3).reshape(N, n, H * 2, W * 2); return x.mean((2, 3))"),
         (CONV, "B, T = x.shape; T = T // 2; s = x.view(T, B, 2); return s.mean(0)"),
         # attention that gets the time first, has batch_first, or runs over the batch on purpose
         (ATTENTION.format(""), "h = self.conv(x).flatten(2).permute(2, 0, 1); "

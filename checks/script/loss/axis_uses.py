@@ -175,8 +175,7 @@ def mixing_views(reading: Training) -> Iterator[Match]:
         if len(of) < 2:
             continue
         order = [_places(reading, call, of, v) for v in sizes_given(call)]
-        named = [place for places in order for place in places]
-        pairs = list(itertools.pairwise(named))
+        pairs = [(min(a), min(b)) for a, b in itertools.pairwise(order) if a and b]
         exchanged = next(((a, b) for a, b in pairs if b < a), None)
         first, second = (order[0][:1], order[1][:1]) if len(order) > 1 else ([], [])
         skipped = known.each[first[0] + 1 : second[0]] if first and second else ()
