@@ -169,7 +169,8 @@ def mixing_views(reading: Training) -> Iterator[Match]:
     for call in reading.named("view", "reshape"):
         value = objects.operand(call)
         known = axes_of(reading, value, call) if value is not None and not call.unpacked else None
-        if known is None or call.name.startswith("numpy."):
+        shifts = re.search(r"shift|skew", reading.function(call.scope).name)
+        if known is None or call.name.startswith("numpy.") or shifts:
             continue
         of = {axis.size: n for n, axis in enumerate(known.each) if axis.size is not None}
         if len(of) < 2:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss.axis_uses import mixing_views
 from doctor.checks.script.loss.ends import ends
 from doctor.checks.script.loss.layer_before import has_batch_first
 from doctor.checks.script.loss.losses import loss_calls
@@ -211,21 +210,20 @@ RULES = (
     Rule(
         code="SCR367",
         slug="loss-layout",
-        title="Classes, time and batch stay in their places",
+        title="Losses receive classes, time and batch in their places",
         severity="fail",
-        find=each_of(layout, mixing_views),
+        find=layout,
         why="view() keeps the order of numbers: to exchange axes takes transpose() or permute(). "
         "Otherwise the numbers of one pixel or step become classes of others, and the loss hardly "
         "falls.",
         fires=(
             "out.view(-1, classes) of images, against mask.view(-1)",
-            "x.view(time, batch, 1) of B, T = x.shape; (B, C, T, F).view(B, T, -1)",
             "out.view(batch, classes, -1) of the output of a recurrent layer or a Transformer",
             "CTCLoss on the output of layers with batch_first=True",
         ),
         fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) to CTC.",
         sources=("torch-cross-entropy",),
-        needs=("cross_entropy", "CrossEntropyLoss", "CTCLoss", "ctc_loss", "view", "reshape"),
+        needs=("cross_entropy", "CrossEntropyLoss", "CTCLoss", "ctc_loss"),
     ),
     Rule(
         code="SCR368",
