@@ -45,6 +45,7 @@ def module(made: str, body: str) -> str:
          "batch-axis"),
         (LSTM, "B, T, C = x.shape; k = F.softmax(x, dim=0); return self.out(k.sum(1))",
          "batch-axis"),
+        (CONV, "B, C = x.shape; return x.softmax(dim=0)", "batch-axis"),
         (CONV, "B, T = x.shape; s = x.view(T, B, 1); return self.out(s[-1])", VIEW),
         (CONV, "B, C, H, W = x.shape; s = x.view(B, H * W, C); return s.mean(1)", VIEW),
         (CONV, "b, _, t, f = x.shape; h = self.conv(x).view(b, t, -1); return h.mean(1)",
@@ -83,6 +84,8 @@ def test_axes_that_mix_samples(made: str, body: str, slug: str) -> None:
         (CONV, "N, C, H, W = x.shape; n = C // 4; x = x.view(N, n, 2, 2, H, W); "
          "x = x.permute(0, 1, 4, 2, 5, 3).reshape(N, n, H * 2, W * 2); return x.mean((2, 3))"),
         (CONV, "B, T = x.shape; T = T // 2; s = x.view(T, B, 2); return s.mean(0)"),
+        # proposals of one image, over which detection normalizes
+        (CONV, "b, c = x.shape; return (x.softmax(dim=0) * x.softmax(dim=1)).sum(0)"),
         # attention that gets the time first, has batch_first, or runs over the batch on purpose
         (ATTENTION.format(""), "h = self.conv(x).flatten(2).permute(2, 0, 1); "
          "return self.attn(h, h, h)[0].mean(0)"),

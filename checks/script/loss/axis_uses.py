@@ -83,10 +83,14 @@ def _is_over_samples(reading: Training, call: Call, known: Axes, where: int) -> 
     if call.method == "normalize":
         rows = len(known.each) == 2 and known.kinds[1 - where] == WIDTH
         return rows and not reading.cached(_correlates)
-    return (len(known.each) > 2 or known.each[where].size is not None or _is_viewed(reading, call)
-            ) and not any(kind == ONE for kind in known.kinds)  # fmt: skip
+    size = known.each[where].size
+    named = size is not None and size[1] in BATCHES
+    samples = len(known.each) > 2 or named or _is_viewed(reading, call)
+    return samples and ONE not in known.kinds
 
 
+BATCHES = {"B", "bs", "bsz", "batch", "batch_size"}
+"""Names of nothing but a batch, where a tensor has two axes: b may be of boxes."""
 COLUMNS = re.compile(r"\.(?:T|mT|t\(\)|transpose\([\d,-]+\))@|(?:mm|matmul)\([\w.]+\.(?:T|t\(\)),")
 
 
