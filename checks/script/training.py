@@ -185,11 +185,31 @@ class Training(Reading):
         names = {key for each in self.trained for key in each.lineage.names}
         names |= self.partly_trained
         for _ in range(MOST_CALLS):
-            passed = {key for key in self._passed_names(names)} - names
+            passed = {*self._passed_names(names), *self._kept_names(names)} - names
             if not passed:
                 break
             names |= passed
         return frozenset(names)
+
+    def _kept_names(self, names: set[tuple[object, str]]) -> Iterator[tuple[object, str]]:
+        """self.model of self.model = model, where model is a parameter of the method."""
+        for each, given in self._from_init:
+            if given in names:
+                yield each
+
+    @cached_property
+    def _from_init(self) -> list[tuple[tuple[object, str], tuple[object, str]]]:
+        """Attributes that hold a parameter of __init__ and nothing else, with the parameter."""
+        return [
+            (key, self.key(held[0].value.name, held[0].scope))
+            for key, held in self.assigned.items()
+            if isinstance(key[0], str)
+            and len(held) == 1
+            and held[0].value.kind == "name"
+            and not held[0].arms
+            and self.function(held[0].scope).name == "__init__"
+            and evaluate.is_parameter(self, held[0].scope, held[0].value.name)
+        ]
 
     @cached_property
     def partly_trained(self) -> frozenset[tuple[object, str]]:

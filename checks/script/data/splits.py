@@ -152,6 +152,7 @@ def _below_split(reading: Training) -> Iterator[Match]:
             continue
         parts = {reading.key(name, split.scope) for name in split.targets}
         yield from _shared_transforms(reading, parts, split)
+        yield from _returned_whole(reading, split.scope, parts)
         for n in reading.methods("DataLoader"):
             call, data = reading.calls[n], data_of(reading.calls[n])
             if data is None or data.kind != "name":
@@ -162,6 +163,23 @@ def _below_split(reading: Training) -> Iterator[Match]:
             elif _is_whole(reading, split, call, data):
                 message = f"the loader reads {data.name}, and not {split.targets[0]}"
                 yield Match(call.span, message)
+
+
+def _returned_whole(
+    reading: Training, scope: int, parts: set[tuple[object, str]]
+) -> Iterator[Match]:
+    """return train_set.dataset, valid_set.dataset: twice what was split."""
+    function = reading.function(scope)
+    spans = function.exit_spans or (function.span,) * len(function.returns)
+    for value, span in zip(function.returns, spans, strict=True):
+        below = {
+            each.name for each in value.items
+            if each.name.endswith(".dataset")
+            and reading.key(each.name.removesuffix(".dataset"), scope) in parts
+        }  # fmt: skip
+        if len(below) > 1 and value.kind == "list":
+            names = " and ".join(sorted(below))
+            yield Match(span, f"{names} are the whole data, twice, and not its parts")
 
 
 def _subsets(reading: Training) -> Iterator[tuple[set[tuple[object, str]], Call]]:
@@ -230,6 +248,7 @@ RULES = (
             "eval_dataset",
             "part.dataset of random_split or Subset in a loader, or a transform set on it: it is "
             "the whole",
+            "return train_set.dataset, val_set.dataset of one random_split",
             "the training loader reads what was split, and the part for training is unused",
             "validation by a sampler over images that random transforms change",
             "the best epoch is chosen by a score of the test loader, and validation is at hand",

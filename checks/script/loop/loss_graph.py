@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.gradients import ENDS
 from doctor.checks.script.training import Training
-from doctor.facts.script import Arms, Call, Value
+from doctor.facts.script import Arms, Assignment, Call, Value
 from doctor.script.containers import MARK
 
 Key = tuple[object, str]
@@ -64,6 +64,7 @@ def _follow_name(
     graph.visited.add((key, position))
     graph.names |= _prefixes(reading, name, scope)
     found = evaluate.definitions(reading, name, scope, position, arms)
+    found = [*found, *(a for each in found for a in _at_once(reading, each, key))]
     grown = [a for a in reading.assigned.get(key, ()) if a.augmented]
     for each in [*found, *grown]:
         if each.scope != scope:
@@ -80,6 +81,16 @@ def _follow_name(
         for given in call.args if grows else ():
             follow(reading, given, call.scope, n, call.arms, graph, depth - 1)
     _follow_owner(reading, name, scope, position, arms, graph, depth, bool(found))
+
+
+def _at_once(reading: Training, each: Assignment, key: Key) -> list[Assignment]:
+    """total = total + f(x) above total = total / n: no call stands between them."""
+    if each.target not in each.value.all_names:
+        return []
+    return [
+        a for a in reading.assigned.get(key, ())
+        if a.position == each.position and a.scope == each.scope and a.span.order < each.span.order
+    ]  # fmt: skip
 
 
 def _listed(reading: Training, value: Value | None) -> list[Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script import objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.loop.schedules import schedulers
 from doctor.checks.script.naming import words
@@ -44,7 +45,8 @@ def _second_optimizer(reading: Training) -> Iterator[Match]:
             apart = call.scope == other.scope and len(call.targets) == len(other.targets) == 1
             if not same or not apart or exclusive(call.arms, other.arms) or call.loops:
                 continue
-            if _stepped_together(reading, call.targets[0], other.targets[0]):
+            together = _stepped_together(reading, call.targets[0], other.targets[0])
+            if together or _leaves_one(reading, call.targets[0], other.targets[0]):
                 message = f"{call.targets[0]} holds {owners[n][0]}, as {other.targets[0]} does"
                 yield Match(call.span, message)
 
@@ -68,6 +70,20 @@ def _stepped_together(reading: Training, one: str, other: str) -> bool:
         for name in (one, other)
     ]
     return one != other and bool(loops[0] & loops[1] - {()})
+
+
+def _leaves_one(reading: Training, one: str, other: str) -> bool:
+    """A method steps both, and calls a network of the object that no optimizer holds."""
+    scopes = [{c.scope for c in reading.named("step") if c.receiver == name}
+              for name in (one, other)]  # fmt: skip
+    return any(
+        call.scope in scopes[0] & scopes[1] and call.name.startswith("self.")
+        and not reading.is_without_graph(call)
+        and not FROZEN & set(words(call.name))
+        and reading.key(call.name, call.scope) not in reading.trained_names
+        and any(m.name in reading.learned for m in objects.known_callees(reading, call))
+        for call in reading.calls
+    )  # fmt: skip
 
 
 def _second_scheduler(reading: Training) -> Iterator[Match]:
@@ -214,6 +230,7 @@ RULES = (
         fires=(
             "the parameters of one network twice in one list",
             "two optimizers of one class over one network, stepped in one loop",
+            "two optimizers over one network, where a network of the same step has none",
             "two schedulers of one class on one optimizer, while another has none",
             "two networks of one class in one loss, of which an optimizer holds one (a warning)",
             "a loss or head of the file with parameters, called in each step, that no optimizer "

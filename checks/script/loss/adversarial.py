@@ -29,17 +29,33 @@ def two_players(reading: Training) -> Iterator[Match]:
 
 
 def _held(reading: Training) -> dict[str, str]:
-    """Optimizers by name, and the one network that each holds."""
+    """Optimizers by name, and the network that each holds, the first of several."""
     found: dict[str, str] = {}
     for n in reading.optimizers:
         call = reading.calls[n]
-        owners = {
+        owners = [
             reading.calls[m].receiver
             for v in (*call.args[:1], *call.keywords.values()) for m in (v.call, *v.calls)
             if m >= 0 and reading.calls[m].method in PARAMETERS
-        }  # fmt: skip
-        if len(call.targets) == 1 and len(owners) == 1:
-            found[call.targets[0]] = owners.pop()
+        ]  # fmt: skip
+        if len(call.targets) == 1 and owners:
+            found[call.targets[0]] = owners[0]
+    return {**found, **_of_lightning(reading, found)}
+
+
+def _of_lightning(reading: Training, held: dict[str, str]) -> dict[str, str]:
+    """opt_g, opt_d = self.optimizers(): in the order of what configure_optimizers() returns."""
+    found: dict[str, str] = {}
+    for call in reading.named("optimizers") if held else ():
+        owner = reading.function(call.scope).owner
+        function = objects.method_of(reading, owner, "configure_optimizers")
+        returned = reading.returns(function)
+        value = returned[0] if len(returned) == 1 else Value("other")
+        if value.items and value.items[0].kind == "list":
+            value = value.items[0]
+        names = [held.get(each.name, "") for each in value.items]
+        if call.receiver == "self" and all(names) and len(names) == len(call.targets):
+            found |= dict(zip(call.targets, names, strict=True))
     return found
 
 
@@ -55,9 +71,8 @@ def _steps_after(reading: Training, call: Call, number: int, held: dict[str, str
 
 
 def _loss(reading: Training, call: Call) -> Value | None:
-    if not call.receiver:
-        return None
-    found = objects.last_definition(reading, call.receiver, call)
+    name = reading.loss_name(call)
+    found = objects.last_definition(reading, name, call) if name else []
     return found[0] if len(found) == 1 else None
 
 
@@ -67,8 +82,15 @@ def _of_generator(
     """The step of the network that makes samples for the other one."""
     others = set(held.values()) - {network}
     saturates = loss.name == "USub"
+    near = _calls_through_names(reading, loss, call, 1)
     for n in _calls_through_names(reading, loss, call):
         judged = reading.calls[n]
+        inner = reading.before(judged) if judged.method == "detach" else None
+        if inner is not None and inner.name in others and inner.args:
+            name, _ = _sample(reading, inner.args[0], inner)
+            if name and _made_by(reading, name, inner, network):
+                message = f"what {inner.name} says of {name} is detached"
+                yield Match(judged.span, f"{message}: {network} gets no gradient of it")
         if judged.name not in others or not judged.args:
             continue
         name, cut = _sample(reading, judged.args[0], judged)
@@ -76,20 +98,23 @@ def _of_generator(
             continue
         if cut:
             yield Match(judged.span, f"{name} is detached: {network} gets no gradient of this loss")
-        elif not saturates and _is_called_fake(reading, loss, n):
+        elif not saturates and n in near and _is_called_fake(reading, loss, n):
             yield Match(
                 call.span,
                 f"{network} is trained to be recognized: its samples get the label for fakes",
             )
 
 
-def _calls_through_names(reading: Training, loss: Value, call: Call) -> list[int]:
+def _calls_through_names(reading: Training, loss: Value, call: Call, depth: int = 3) -> list[int]:
     """The calls of a loss, also those that made the names in it: output = D(fake)."""
     found = [n for n in (loss.call, *loss.calls) if n >= 0]
     at = reading.calls[loss.call] if loss.call >= 0 else call
-    for name in loss.names if loss.kind != "name" else ():
-        made = objects.last_definition(reading, name, at)
-        found += [n for v in made for n in (v.call, *v.calls) if len(made) == 1 and n >= 0]
+    names = [(name, at) for name in dict.fromkeys(loss.names if loss.kind != "name" else ())]
+    names += [(v.name, reading.calls[n]) for n in found for v in reading.calls[n].args if v.name]
+    for name, place in names if depth else ():
+        made = objects.last_definition(reading, name, place)
+        if len(made) == 1 and made[0].kind in ("call", "other", "item"):
+            found += _calls_through_names(reading, made[0], place, depth - 1)
     return list(dict.fromkeys(found))
 
 
@@ -213,11 +238,12 @@ RULES = (
             "criterion(D(fake), zeros) in the step of the generator",
             "D(fake) without detach() in the step of the discriminator, and no zero_grad() of the "
             "generator before its own step",
+            "D(fake).detach() in the loss of the generator",
             "D(fake.detach()), or samples that were detached before, in the step of the generator",
         ),
         fix="loss_d takes D(fake.detach()); loss_g = criterion(D(fake), ones), with samples that "
         "are not detached, behind the zero_grad() of its optimizer.",
         sources=("torch-dcgan",),
-        needs=("backward",),
+        needs=("backward", "manual_backward"),
     ),
 )

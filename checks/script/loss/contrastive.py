@@ -36,6 +36,7 @@ def compared(reading: Training) -> Iterator[Match]:
     yield from targets(reading)
     yield from own_neighbours(reading)
     yield from any_length(reading)
+    yield from _both_branches(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
     for number, function in enumerate(reading.script.functions):
@@ -51,7 +52,6 @@ def compared(reading: Training) -> Iterator[Match]:
                 break
         yield from _same_term_twice(texts)
     yield from _along_batch(reading)
-    yield from _both_branches(reading)
     yield from _gathered_both(reading)
 
 
@@ -92,14 +92,17 @@ def _same_term_twice(texts: list[tuple[str, Span]]) -> Iterator[Match]:
 
 def _both_branches(reading: Training) -> Iterator[Match]:
     """SimSiam and BYOL: -cosine(p, z) with gradients through z, which collapses."""
-    if not reading.methods(*COSINES) or reading.mentions(
-        "detach", "no_grad", "negatives", "margin"
+    if not reading.methods(*COSINES, "normalize") or reading.mentions(
+        "detach", "no_grad", "negatives", "margin", "stop_grad"
     ):
         return
     for backward in reading.named("backward"):
         found = objects.last_definition(reading, backward.receiver, backward)
         text = render(reading, found[0]) if len(found) == 1 else ""
         pairs = re.findall(r"(\w+)\((\w+),(\w+)\)", text)
+        rest = re.findall(r"(\w+)\(", re.sub(r"\w+\(\w+,\w+\)", "", text))
+        if {*rest} - {"mean", "sum"}:
+            continue  # another term may keep the outputs apart
         if len(pairs) != 2 or pairs[0][0] != pairs[1][0]:
             continue
         targets = [pair[2] for pair in pairs]
@@ -126,8 +129,19 @@ def _along_batch(reading: Training) -> Iterator[Match]:
 def _is_negative_cosine(reading: Training, name: str) -> bool:
     for scope in reading.functions_by_name.get(name, ()):
         texts = [render(reading, value) for value in reading.function(scope).returns]
-        return bool(texts) and all(t.startswith("-") and "cosine" in t for t in texts)
+        product = all(OF_UNITS.fullmatch(t) for t in texts) and _makes_units(reading, scope)
+        return bool(texts) and (all(t.startswith("-") and "cosine" in t for t in texts) or product)
     return False
+
+
+OF_UNITS = re.compile(r"-\((\w+)\*(\w+)\)\.sum\((?:dim=|axis=)?-?1\)\.mean\(\)")
+"""D(p, z) of the paper on SimSiam: minus the mean of the products of unit vectors."""
+
+
+def _makes_units(reading: Training, scope: int) -> bool:
+    """p = normalize(p) and z = normalize(z), and nothing else is called."""
+    units = {c.target for c in reading.calls_in(scope) if c.method == "normalize"}
+    return len(units) == 2 and units == {p.name for p in reading.function(scope).parameters}
 
 
 def _is_cosine(reading: Training, text: str, call: Call) -> bool:
@@ -278,6 +292,7 @@ RULES = (
             "cross_entropy of z @ z.T whose diagonal nothing masks",
             "[augment(image)] * 2, or one augmented image by two names, for two views",
             "two equal terms where the second should have the transposed logits",
+            "the same of -(p * z).sum(1).mean() of unit vectors",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
             "z @ z.T / 0.1 of the output of a layer that nothing normalizes (a warning)",
             "labels of arange(batch) beside keys that all ranks gathered",

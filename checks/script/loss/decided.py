@@ -112,7 +112,7 @@ def _of_call(reading: Training, number: int, seen: list[Span], depth: int) -> bo
             _constant(reading, v, call.scope, number, call.arms, seen, depth - 1)
             for v in (parts[:1] if sizes else parts)
         )
-    function = _entered(reading, number)
+    function = entered(reading, number)
     if function is None:
         return False
     each = reading.function(function)
@@ -122,7 +122,7 @@ def _of_call(reading: Training, number: int, seen: list[Span], depth: int) -> bo
     )
 
 
-def _entered(reading: Training, number: int) -> int | None:
+def entered(reading: Training, number: int) -> int | None:
     """The function of this file that a call enters, or the forward of its class of a loss."""
     call = reading.calls[number]
     function = reading.target_function(call)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss.cut import cut_off, is_output
+from doctor.checks.script.loss.decided import entered
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -195,11 +196,14 @@ def decided_terms(reading: Training) -> Iterator[Match]:
             passed = reading.calls[term].args[:1]
             if not passed or not is_output(reading, passed[0], reading.calls[term]):
                 continue
-            function = reading.target_function(reading.calls[term])
+            function = entered(reading, term)
             returns = reading.returns(function)
-            if function is None or len(returns) != 1 or not reading.function(function).parameters:
+            if function is None or len(returns) != 1:
                 continue
-            given = reading.function(function).parameters[0].name
+            own = [p.name for p in reading.function(function).parameters if p.name != "self"]
+            if not own:
+                continue
+            given = own[0]
             decided = [call for call in reading.calls_in(function) if call.method == "argmax"]
             if decided and _reads_decision(reading, function, returns[0], given):
                 message = f"argmax has no gradient: {name} gets none through this term"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
+from doctor.checks.script.loss.axis_uses import along_other_axis, pooled_samples
 from doctor.checks.script.loss.batch_axes import over_batch
 from doctor.checks.script.loss.losses import RAW, loss_calls
 from doctor.checks.script.loss.reductions import implicit_axis
@@ -28,6 +29,13 @@ def _dim(reading: Training, call: Call, position: int) -> object:
 
 
 def batch_axis(reading: Training) -> Iterator[Match]:
+    read = [*along_other_axis(reading), *pooled_samples(reading)]
+    yield from read
+    places = {match.span for match in read}
+    yield from (match for match in _by_origin(reading) if match.span not in places)
+
+
+def _by_origin(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
     yield from over_batch(reading)
     if not reading.mentions("loader", "trainer"):
@@ -229,7 +237,7 @@ RULES = (
     Rule(
         code="SCR305",
         slug="batch-axis",
-        title="Softmax and argmax run over classes, not over samples",
+        title="Softmax, argmax and pooling do not run over samples",
         severity="warn",
         find=batch_axis,
         why="Axis 0 holds the samples of a batch: a softmax over it mixes them, and argmax returns "
@@ -239,7 +247,9 @@ RULES = (
             "loaders",
             "F.softmax(x), or nn.Softmax(), without dim",
             "softmax of attention scores along another axis than the last",
-            "normalize(dim=0) of the output of an encoder in forward()",
+            "normalize(dim=0) of the output of an encoder",
+            "softmax along another axis than that of the classes of the same cross_entropy",
+            "states.mean(dim=0) of (batch, time, width) before a linear layer",
             "q(states).gather(0, actions.unsqueeze(1))",
         ),
         fix="Use dim=-1, the axis of classes or keys.",
@@ -253,6 +263,7 @@ RULES = (
             "Softmax",
             "LogSoftmax",
             "gather",
+            "mean",
         ),
     ),
     Rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import containing, expanded, render
+from doctor.checks.script.rendering import containing, expanded, render, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -49,6 +49,32 @@ def over_padding(reading: Training) -> Iterator[Match]:
         if tokens:
             message = f"the mean of {name} counts masked places: divide its sum by the mask's"
             yield Match(span, message, "warn")
+
+
+SCALED = re.compile(
+    r"\((?P<whole>[^|]*\.(?:sum|mean)\(\)\)*|[^|]*torch\.(?:sum|mean)\([^,]*\)\)*)\*(?P<mask>\w*mask\w*)\)"
+)
+
+
+def of_one_number(reading: Training) -> Iterator[Match]:
+    """terms.sum() * mask: the sum of all places is one number, which no mask takes apart."""
+    for text, span, scope in containing(reading, SCALED):
+        found = SCALED.fullmatch(text)
+        if found is None or found["whole"].count("(") != found["whole"].count(")"):
+            continue
+        whole, mask = found["whole"], re.escape(found["mask"])
+        if mask in whole or not re.search(r"loss|kl|nll|mse", text + _targets(reading, span)):
+            continue
+        own = texts_in(reading, scope)
+        places = any(re.search(rf"\b{mask}\.sum\(", t) for t in own)
+        element = any(re.search(rf"[\w)]\*{mask}\b", t.replace(text, "")) for t in own)
+        if places and element:
+            message = f"one number is multiplied by {found['mask']}: padding is summed before"
+            yield Match(span, message, fix="Sum along the last axis, and mask the rest.")
+
+
+def _targets(reading: Training, span: object) -> str:
+    return " ".join(a.target for a in reading.assignments if a.span == span)
 
 
 def _is_unreduced(reading: Training, text: str) -> bool:

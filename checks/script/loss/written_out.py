@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import critics, policies
+from doctor.checks.script.loss.axis_uses import mixing_views
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians, quantiles
@@ -180,6 +181,15 @@ def _calls_of(reading: Training, losses: set[str]) -> Iterator[Call]:
             yield call
 
 
+def exchanged_axes(reading: Training) -> Iterator[Match]:
+    found = list(axes(reading))
+    yield from found
+    places = {match.span for match in found}
+    for match in mixing_views(reading):
+        if match.span not in places:
+            yield match
+
+
 def axes(reading: Training) -> Iterator[Match]:
     """view() as if it were transpose()."""
     for call in reading.named("view", "reshape"):
@@ -303,12 +313,14 @@ RULES = (
         slug="axes-exchanged-by-view",
         title="Axes are exchanged by transpose()",
         severity="fail",
-        find=axes,
+        find=exchanged_axes,
         why="view() and reshape() keep the order of the numbers and cut them into other rows: each "
         "row of the result mixes several rows of the tensor.",
         fires=(
             "x.view(x.size(0), x.size(2), x.size(1))",
             "b, d, t = x.shape, and x.reshape(b, t, d)",
+            "B, T = x.shape, and x.view(T, B, 1)",
+            "h.view(b, t, -1) of (b, channels, t, width), where a convolution makes the channels",
         ),
         fix="x.transpose(1, 2), or permute() with the axes in their new order.",
         sources=("torch-tensor-docs",),

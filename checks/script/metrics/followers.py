@@ -14,6 +14,13 @@ from doctor.checks.script.metrics.averaging import (
     weights_swapped,
     written_to_a_name,
 )
+from doctor.checks.script.metrics.targets import (
+    copied_once,
+    loads_itself,
+    moved_without_step,
+    replaced_by_source,
+    trains_itself,
+)
 from doctor.checks.script.objects import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -32,6 +39,7 @@ def same_object(reading: Training) -> Iterator[Match]:
     """target = model, and then it is treated as a copy."""
     if reading.mentions("disable_adapter", "set_adapter"):
         return
+    yield from replaced_by_source(reading)
     yield from _twins(reading)
     yield from _aliases(reading)
     for each in reading.assignments:
@@ -167,8 +175,12 @@ def never_follows(reading: Training) -> Iterator[Match]:
     yield from copied_each_step(reading)
     yield from written_to_a_name(reading)
     yield from decay_overwritten(reading)
+    yield from loads_itself(reading)
+    yield from trains_itself(reading)
     if not reading.backwards:
         return
+    yield from copied_once(reading)
+    yield from moved_without_step(reading)
     yield from _update_not_called(reading)
     yield from _target_not_synchronized(reading)
     yield from _never_synchronized(reading)
@@ -306,6 +318,7 @@ RULES = (
         fires=(
             "target = model, and target.load_state_dict(model.state_dict()) later",
             "both are net.to(device) of one net, and one loads the state of the other",
+            "self.target = self.policy in a step, where both were networks of their own",
             "encoder_k = encoder_q, and the parameters of encoder_k are frozen",
             "ref_model = model.eval(), which runs under no_grad beside the model that trains",
         ),
@@ -326,6 +339,10 @@ RULES = (
             "target.load_state_dict(model.state_dict()) before the loop and never again",
             "slow.lerp_(fast, decay), where 1 - decay of the new weights is meant",
             "slow = decay * slow + (1 - decay) * fast in a loop over both networks' parameters",
+            "target.load_state_dict(target.state_dict())",
+            "target = deepcopy(q) gives the targets of each step, and nothing sets it again",
+            "the target runs with gradients, and the optimizer holds the module of both networks",
+            "the average moves in each batch, while the optimizer steps once in several",
             "AveragedModel without update_parameters(); ema = deepcopy(model) in each step",
             "ema.copy_to(model.parameters()) in the loop over epochs, and no restore(); the same "
             "of an average of a class of this file",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.axis_uses import batch_first_input
 from doctor.checks.script.model.filled import beyond_half, nearly_zero
 from doctor.checks.script.model.scaled import is_given, is_scaled
 from doctor.checks.script.model.time_axis import LAYERS, time_first
@@ -275,12 +276,15 @@ RULES = (
     Rule(
         code="SCR345",
         slug="time-axis-first",
-        title="Outputs of attention layers are pooled along their time axis",
+        title="Attention layers get and give the time where they have it",
         severity="fail",
-        find=time_first,
+        find=each_of(time_first, batch_first_input),
         why="Without batch_first=True layers of torch.nn take (time, batch, width): attention runs "
         "over the samples of the batch, and axis 1 pools them.",
-        fires=("x[:, 0] or x.mean(dim=1) of a Transformer layer without batch_first",),
+        fires=(
+            "x[:, 0] or x.mean(dim=1) of a Transformer layer without batch_first",
+            "MultiheadAttention without batch_first of what has the batch first",
+        ),
         fix="Pass batch_first=True.",
         sources=("torch-multihead",),
         needs=("TransformerEncoderLayer", "MultiheadAttention", "TransformerDecoderLayer"),

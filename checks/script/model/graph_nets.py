@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.naming import words
 from doctor.checks.script.objects import last_definition
 from doctor.checks.script.rendering import expanded, lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
@@ -23,6 +24,7 @@ def graphs(reading: Training) -> Iterator[Match]:
         return
     yield from _layer_behind_pool(reading)
     yield from _one_mean(reading)
+    yield from _one_softmax(reading)
     yield from _seeds(reading)
     yield from _edges_in_rows(reading)
     yield from _held_out_edges(reading)
@@ -161,6 +163,26 @@ def _size(call: Call) -> object:
     return 1 if value is None else value.literal
 
 
+def _one_softmax(reading: Training) -> Iterator[Match]:
+    """softmax(gate, dim=0) of nodes that global_add_pool(x, batch) pools graph by graph."""
+    for call in reading.named("softmax"):
+        library = call.name.startswith("torch_geometric.")
+        axis = call.given("dim", int(call.name.startswith("torch.")))
+        if library or axis is None or axis.literal != 0 or axis.literal is False:
+            continue
+        others = reading.calls_in(call.scope)
+        pools = [c for c in others if re.fullmatch(r"global_(?:add|mean|max)_pool", c.method)
+                 and len(c.args) > 1]  # fmt: skip
+        names = {name for name in call.targets} | {f"@{reading.number(call)}"}
+        for pool in pools:
+            read = {*pool.args[0].all_names, *(f"@{n}" for n in pool.args[0].calls)}
+            if names & read and {"batch"} & {*words(pool.args[1].name)}:
+                message = "the softmax runs over the nodes of all graphs of the batch"
+                fix = "torch_geometric.utils.softmax(gate, batch)"
+                yield Match(call.span, message, fix=fix)
+                break
+
+
 def _seeds(reading: Training) -> Iterator[Match]:
     """A loss of all nodes of a NeighborLoader's batch, neighbours included."""
     made = reading.named("NeighborLoader", "NeighborSampler", "HGTLoader")
@@ -249,7 +271,7 @@ RULES = (
         "neighbourhoods.",
         fires=(
             "conv(global_add_pool(x, batch), edge_index)",
-            "x.mean(dim=0) of the nodes of a batch of graphs",
+            "x.mean(dim=0), or softmax(gate, dim=0), of the nodes of a batch of graphs",
             "loss(out, batch.y) of a NeighborLoader's batch, without [:batch.batch_size]",
             "edge_index of rows with a pair each",
             "model.encode(x, data.edge_index) beside a split of its edges",

@@ -1,0 +1,224 @@
+"""Networks that follow another one and are the other one, stay as they are, or train themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.metrics.averaging import MEMBERS
+from doctor.checks.script.reading import exclusive, within
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+
+FOLLOWER = re.compile(r"(?:^|_|\.)(?:target|tgt|teacher|ema|momentum)(?:_|$|\.)")
+WRITES = {"mul_", "lerp_", "copy_", "add_"}
+FREEZES = ("requires_grad", "requires_grad_", "detach_", "stop_gradient")
+Key = tuple[object, str]
+
+
+def replaced_by_source(reading: Training) -> Iterator[Match]:
+    """self.target = self.policy, of a target that was a network of its own."""
+    for each in reading.assignments:
+        if each.value.kind != "name" or not FOLLOWER.search(each.target.casefold()):
+            continue
+        key, source = (reading.key(n, each.scope) for n in (each.target, each.value.name))
+        if source not in reading.trained_names or FOLLOWER.search(source[1].casefold()):
+            continue
+        others = [a for a in reading.assigned.get(key, ()) if a is not each]
+        apart = [a for a in others if not exclusive(a.arms, each.arms)]
+        made = [a for a in apart if _makes_network(reading, a)]
+        swapped = any(
+            a.span == each.span and reading.key(a.target, a.scope) == source
+            for a in reading.assignments
+        )
+        later = made and (each.scope != made[0].scope or bool(each.loops))
+        later = later and reading.function(each.scope).name != "__init__"
+        if len(others) == 1 and later and not swapped:
+            message = f"{each.target} is {each.value.name} itself from here on, not a copy of it"
+            fix = f"{each.target}.load_state_dict({each.value.name}.state_dict())"
+            yield Match(each.span, message, fix=fix)
+
+
+def _makes_network(reading: Training, each: Assignment) -> bool:
+    """A module of this file, of torch.nn or a copy, at most moved."""
+    made = objects.makers(reading, each.value, each.scope, each.position, each.arms)
+    known = [call for call in made if call is not None]
+    return bool(known) and all(
+        call.name in reading.modules or call.name.startswith(("torch.nn.", "torchvision.models."))
+        for call in known
+    )
+
+
+def loads_itself(reading: Training) -> Iterator[Match]:
+    """target.load_state_dict(target.state_dict()), and zip(target.parameters(), the same)."""
+    for call in reading.named("load_state_dict"):
+        inner = [made for v in call.args[:1] for made in reading.inside(v)]
+        own = [m for m in inner if m.method == "state_dict" and m.receiver == call.receiver]
+        if own and len(inner) == 1 and FOLLOWER.search(call.receiver.casefold()):
+            message = f"{call.receiver} loads its own weights: it never follows another network"
+            yield Match(call.span, message, fix="Load the state_dict() of the network that trains.")
+    for loop in reading.loops:
+        members = [c for c in (reading.inside(loop.iterable) if loop.iterable else ())
+                   if c.method in MEMBERS and c.receiver]  # fmt: skip
+        names = [c.receiver for c in members]
+        if len(names) == 2 and names[0] == names[1] and FOLLOWER.search(names[0].casefold()):
+            message = f"both are {names[0]}: it never follows another network"
+            yield Match(members[0].span, message, fix="Pair it with the network that trains.")
+
+
+def copied_once(reading: Training) -> Iterator[Match]:
+    """q_target = deepcopy(q), which gives the targets of a step, and nothing ever sets again."""
+    for each in reading.assignments:
+        name = each.target.rpartition(".")[2]
+        source = _copied(reading, each)
+        if source is None or not re.search(r"(?:^|_)(?:target|tgt)(?:$|_)|^targ", name.casefold()):
+            continue
+        key = reading.key(each.target, each.scope)
+        if source not in reading.trained_names or len(reading.assigned.get(key, ())) != 1:
+            continue
+        back = {reading.calls[n].scope for n in reading.backwards}
+        runs = [c for c in reading.calls if reading.key(c.name, c.scope) == key]
+        quiet = runs and all(c.scope in back and reading.is_without_graph(c) for c in runs)
+        owner = reading.function(each.scope).owner
+        here = not owner or any(c.name == owner for c in reading.calls)
+        if quiet and here and not _is_touched(reading, key, name, each):
+            yield Match(each.span, f"{each.target} is copied once, and never follows the network")
+
+
+def _copied(reading: Training, each: Assignment) -> Key | None:
+    """q of copy.deepcopy(q), at most frozen and moved."""
+    call = reading.call_of(each.value)
+    while call is not None and call.method in ("requires_grad_", "eval", "to", "cuda", "train"):
+        call = reading.before(call)
+    if call is None or call.method != "deepcopy" or call.first is None:
+        return None
+    return reading.key(call.first.name, call.scope) if call.first.kind == "name" else None
+
+
+def _is_touched(reading: Training, key: Key, name: str, made: Assignment) -> bool:
+    """It is read as an object anywhere: passed, listed, or has its weights taken."""
+    modes = {"eval", "train", "to", "cuda", "requires_grad_"}
+    last = re.compile(rf"(?:^|\.){re.escape(name)}(?:$|\.)")
+    for call in reading.calls:
+        own = last.search(call.receiver) and call.method not in modes
+        if own or any(last.search(n) for v in (*call.values, *call.unpacked) for n in v.all_names):
+            return True
+    values = [loop.iterable for loop in reading.loops if loop.iterable is not None]
+    values += [a.value for a in reading.stores if a is not made]
+    values += [v for f in reading.script.functions for v in f.returns]
+    return (
+        any(last.search(n) for v in values for n in v.all_names if n)
+        or bool(reading.methods("getattr", "modules", "children"))
+        or any(c.receiver == "self" for c in reading.named(*MEMBERS))
+    )
+
+
+def trains_itself(reading: Training) -> Iterator[Match]:
+    """An optimizer over a whole module, which holds the network that follows, with gradients."""
+    if reading.mentions(*FREEZES) or _detaches(reading):
+        return
+    for number in reading.optimizers:
+        call = reading.calls[number]
+        owner = _whole(reading, call)
+        if not owner or call.arms:
+            continue
+        for name in _followers(reading, owner):
+            runs = [
+                c for c in reading.calls
+                if c.name == name and reading.function(c.scope).owner == owner
+            ]  # fmt: skip
+            free = [c for c in runs if not _quiet(reading, c)]
+            if free and len(free) == len(runs):
+                yield Match(
+                    free[0].span,
+                    f"{name} follows another network, and trains: its output has gradients, and "
+                    "the optimizer holds all parameters",
+                    fix=f"Call {name} under torch.no_grad().",
+                )
+
+
+def _whole(reading: Training, call: Call) -> str:
+    """The class of this file whose parameters() an optimizer gets as they are."""
+    given = call.first or call.keywords.get("params")
+    inner = reading.call_of(given)
+    if inner is None or inner.method != "parameters" or inner.args or not inner.receiver:
+        return ""
+    if inner.receiver == "self":
+        owner = reading.function(call.scope).owner
+        return owner if owner in reading.modules else ""
+    made = objects.makers_at(reading, Value("name", name=inner.receiver), call)
+    one = made[0] if len(made) == 1 else None
+    return one.name if one is not None and one.name in reading.modules else ""
+
+
+def _detaches(reading: Training) -> bool:
+    """Something but weights is detached, here or in a loss: it may be the output."""
+    return any(
+        not any(
+            inner.method in MEMBERS
+            for n in call.loops if (value := reading.loops[n].iterable) is not None
+            for inner in reading.inside(value)
+        )
+        for call in reading.named("detach")
+    )  # fmt: skip
+
+
+def _quiet(reading: Training, call: Call) -> bool:
+    """Under no_grad, also where the function is called."""
+    sites = [reading.calls[n] for n in objects.sites(reading, call.scope)]
+    return reading.is_without_graph(call) or any(reading.is_without_graph(c) for c in sites)
+
+
+def _followers(reading: Training, owner: str) -> list[str]:
+    """Networks of a class that a loop over two networks' parameters writes into."""
+    found: list[str] = []
+    for number, loop in enumerate(reading.loops):
+        zipped = reading.call_of(loop.iterable)
+        if reading.function(loop.scope).owner != owner or zipped is None or zipped.name != "zip":
+            continue
+        nets = [
+            inner.receiver if (inner := reading.call_of(v)) and inner.method in MEMBERS else ""
+            for v in zipped.args
+        ]
+        if len(nets) != 2 or not all(nets) or len(loop.targets) != 2:
+            continue
+        written = {c.receiver.partition(".")[0] for c in reading.named(*WRITES)
+                   if number in c.loops}  # fmt: skip
+        written |= {a.target.partition(".")[0] for a in reading.assignments
+                    if number in a.loops and a.target.endswith(".data")}  # fmt: skip
+        found += [net for net, t in zip(nets, loop.targets, strict=True) if t in written]
+    return list(dict.fromkeys(found))
+
+
+def moved_without_step(reading: Training) -> Iterator[Match]:
+    """The optimizer steps once in N batches, and the average moves in each of them."""
+    steps = [c for c in reading.named("step") if c.loops and c.arms and _counts(reading, c)]
+    for number, loop in enumerate(reading.loops if steps else ()):
+        over = loop.iterable
+        inner = [c for c in (reading.inside(over) if over is not None else ())
+                 if c.method in MEMBERS]  # fmt: skip
+        written = [c for c in reading.named(*WRITES) if number in c.loops]
+        if len(inner) < 2 or not written:
+            continue
+        place = written[0]
+        around = place.loops[: place.loops.index(number)]
+        for step in steps:
+            same = step.scope == place.scope and step.loops == around
+            gate = [b for b in step.arms if _is_count(reading, b[0])]
+            if same and gate and not within(place.arms, tuple(gate)) and step.method == "step":
+                message = "the average moves in batches in which the optimizer does not step"
+                yield Match(place.span, message, fix="Move it beside optimizer.step().")
+                break
+
+
+def _counts(reading: Training, call: Call) -> bool:
+    held = any(call.receiver == t for n in reading.optimizers for t in reading.calls[n].targets)
+    return held and any(_is_count(reading, branch) for branch, _ in call.arms)
+
+
+def _is_count(reading: Training, branch: int) -> bool:
+    """if (i + 1) % accumulation == 0."""
+    test = reading.test_of(branch)
+    return test is not None and re.search(r"%\s*[\w.]*accum|%\s*[\w.]*grad", test.text) is not None
