@@ -31,7 +31,7 @@ FAMILIES = {
     "alike": "alike|identical|same|similar|equal|duplicate|indistinguish",
     "zero": "0$|0.0$|0.00$|0.000$|0.0000$|zero",
 }
-LONGEST = 400
+LONGEST = 1_500
 """Characters of a text in words; the longest question without a message. Our own number."""
 GAP = 40
 """Characters between two groups that are given in order."""
@@ -47,6 +47,9 @@ _MESSAGE = re.compile(
 """What a text has that a program printed, or that asks for no fault."""
 
 
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
+
+
 def is_said(text: str) -> bool:
     """Whether a text is the words of a person."""
     return len(text) <= LONGEST and not _MESSAGE.search(text)
@@ -54,30 +57,41 @@ def is_said(text: str) -> bool:
 
 def symptoms(text: str) -> tuple[tuple[int, Cause], ...]:
     """The symptoms that the text tells of, with their numbers of groups, the most first."""
-    plain = _plain(text)
-    found = [(told, row) for row in _rows() if (told := _told(row, plain))]
+    sentences = _sentences(text)
+    found = [(told, row) for row in _rows() if (told := _told(row, sentences))]
     return tuple(sorted(found, key=lambda pair: -pair[0]))
 
 
 def is_told(row: Cause, text: str) -> bool:
     """Whether the text is of one of the row's phrases."""
-    return is_said(text) and bool(_told(row, _plain(text)))
+    return is_said(text) and bool(_told(row, _sentences(text)))
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"n['’]t\b", " not", text)
+def _sentences(text: str) -> tuple[str, ...]:
+    return tuple(_SENTENCE.split(re.sub(r"n['’]t\b", " not", text).strip()))
 
 
-def _told(row: Cause, text: str) -> int:
-    return max((_groups(phrase, text) for phrase in row.words), default=0)
+def _told(row: Cause, sentences: tuple[str, ...]) -> int:
+    return max((_groups(phrase, sentences) for phrase in row.words), default=0)
 
 
-def _groups(phrase: str, text: str) -> int:
-    """How many groups the phrase has, 0 where the text lacks one of them."""
-    groups = phrase.split()
-    if all(bool(_expression(each).search(text)) != each.startswith("!") for each in groups):
-        return sum(each.count(">") + 1 for each in groups if not each.startswith("!"))
-    return 0
+def _groups(phrase: str, sentences: tuple[str, ...]) -> int:
+    """How many groups of the phrase one sentence has, if it has all; one of three or more may
+    stand in the next or the last one. Words that are further apart tell of different things."""
+    groups = [each for each in phrase.split() if not each.startswith("!")]
+    excluded = [each for each in phrase.split() if each.startswith("!")]
+    size = sum(each.count(">") + 1 for each in groups)
+    most = 0
+    for at, sentence in enumerate(sentences):
+        missing = [each for each in groups if not _expression(each).search(sentence)]
+        if len(missing) > (len(groups) > 2):
+            continue
+        near = " ".join(sentences[max(at - 1, 0) : at + 2])
+        if all(_expression(each).search(near) for each in missing) and not any(
+            _expression(each).search(near) for each in excluded
+        ):
+            most = max(most, size - len(missing))
+    return most
 
 
 @functools.cache

@@ -11,14 +11,18 @@ ROWS = (
             "vae|sdxl|diffusion|generat !black_and_white !dataset !loss",
             "black>picture|pictures|image|images|samples diffusion|sdxl|flux|dreambooth|vae|"
             "sampling !black_and_white !dataset !loss>nan|rise|explod",
+            "picture|pictures|image|images|samples|previews black diffusion|sdxl|flux|dreambooth|"
+            "vae|kohya|lora|comfyui|webui 1660|1650|1630|gtx_16 !black_and_white",
         ),
         examples=("SDXL gives black images in fp16",
             "black images at sampling, the loss is normal"),
         why="The decoder overflows in fp16 (the VAE of SDXL does), and NaN become black pixels; "
             "else a safety checker replaced the picture.",
-        fix="Decode in fp32 (pipe.vae.to(torch.float32), or upcast_vae()), with bf16, or with a "
-            "VAE made for fp16 (madebyollin/sdxl-vae-fp16-fix). If latents are NaN already, "
-            "the network itself overflows: bf16 or fp32.",
+        fix="Decode in fp32 (pipe.vae.to(torch.float32), or upcast_vae(); kohya and webui: "
+            "--no_half_vae), with bf16, or with a VAE made for fp16 "
+            "(madebyollin/sdxl-vae-fp16-fix). If latents or the loss are NaN already, "
+            "the network itself overflows: bf16 or fp32. A GTX 1630, 1650 or 1660 computes NaN in "
+            "fp16: train and generate in fp32 there (mixed_precision no).",
         role="symptom",
         commands=("doctor run --only NUM001",),
     ),
@@ -49,6 +53,8 @@ ROWS = (
             "whisper|asr|speech|transcri|wav2vec|wav2vec2|ctc wrong|other|english|language|"
             "translat|empty|blank|hallucinat|repeat|nothing|same|garbage|only !slow !@memory !@oom "
             "!import !install",
+            "whisper|asr|wav2vec|wav2vec2|ctc wer$|cer$|word_error_rate @rise|above|over|high|100|"
+            "130|percent|1.0$|@not !slow !@memory !@oom !import !install",
         ),
         examples=("whisper fine-tune outputs the wrong language",
             "wav2vec2 predicts only blanks",

@@ -40,8 +40,8 @@ ROWS = (
     Cause(id="loss-jumps-after-resume",
         words=(
             "loss|perplexity|metric|accuracy resum|restart|reload|continu|from_checkpoint|"
-            "from_a_checkpoint @rise|jump|spik|high|wors|back !rate_restart !warm_restart "
-            "!cosine !sgdr",
+            "from_a_checkpoint @rise|jump|spik|high|wors|back|as_large|as_big|large|initial|"
+            "beginning !rate_restart !warm_restart !cosine !sgdr",
         ),
         examples=("loss jumps after resume", "the loss is higher after resuming from a checkpoint"),
         why="The state is not the one that was saved: optimizer, scheduler or loss scale were not "
@@ -70,8 +70,8 @@ ROWS = (
         words=(
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
             "!up_and_down !oscillat",
-            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden",
-            "@same>loss !scale !accumul",
+            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden !seed",
+            "@same>loss !scale !accumul !seed !get_the_same !gets_the_same !to_same",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
         examples=("loss does not decrease", "my loss is not decreasing", "loss stays the same"),
@@ -274,6 +274,8 @@ ROWS = (
             "different|vary|varies seed|seeds|seeding|manual_seed|run|runs|rerun|every_time|"
             "each_time",
             "nondetermin|non_determin|not_determin",
+            "seed|seeds|seeding|manual_seed @not|different|vary|varies same|identical|equal|"
+            "reproduc|fixed loss|result|results|f1|accuracy|score|numbers|output !prompt !worker",
         ),
         examples=("results are not reproducible", "different results with the same seed",
             "training is nondeterministic"),

@@ -63,7 +63,7 @@ ROWS = (
     Cause(id="first-gpu-fuller",
         words=(
             "gpu_0|gpu0|cuda:0|first_gpu|rank_0|one_gpu|device_0 more|much|all|other|full|"
-            "extra|most @memory|process|processes|usage|used|oom",
+            "extra|most @memory|process|processes|usage|used|oom !@hang !forever !except",
         ),
         examples=(
             "GPU 0 uses much more memory than the others",
@@ -106,8 +106,10 @@ ROWS = (
     ),
     Cause(id="memory-grows",
         words=(
-            "@memory @rise|leak|fills|accumulat",
+            "@memory @rise|leak|fills|accumulat !ram$",
             "memory_leak",
+            "@memory shrink|shrinks|less_and_less|@fall free|available|left|room every|each|"
+            "steps|epoch|time|after|until !learning_rate !ram$",
             "@oom after hours|steps|epochs|epoch|iterations|while|some|few|minutes !@eval",
         ),
         examples=("memory leak during training", "GPU memory keeps growing",
@@ -140,7 +142,8 @@ ROWS = (
     Cause(id="gpu-memory-not-released",
         words=(
             "@memory|gpu @not>releas|free|clear|empt",
-            "@memory releas|free|clear how|after|del|between|kill",
+            "@memory releas|clear|free_up|free_the|free_gpu|free_cuda|free_all|to_free|freed|"
+            "freeing|frees how|after|del|between|kill",
             "zombie process|gpu|memory",
             "nvidia_smi|gpu|gpus|@memory no_process|no_running|no_python|without_process|"
             "without_any_process|process_list_is_empty|no_other_process used|use|memory|gb|"

@@ -139,7 +139,8 @@ ROWS = (
             "two_times|again|several_times|repeat|run_to_run|each_run|every_run|call_to_call "
             "differ|vary|varies|chang|other|not_the_same|fluctuat|random "
             "predict|output|outputs|result|results|score|scores|class|logits|probab|answer|"
-            "embedding|label !train_twice !trained_twice !trainings !batch !augment",
+            "embedding|label !train_twice !trained_twice !trainings !batch !augment !eval() "
+            "!model.eval",
             "predict|predictions|output|outputs|scores|logits|inference chang|differ|vary|varies|"
             "random|fluctuat|not_determin|nondetermin|non_determin "
             "each_call|every_call|each_time|every_time|each_run|call_to_call "
@@ -161,6 +162,8 @@ ROWS = (
         words=(
             "model.eval|eval()|eval_mode|evaluation_mode|.eval() model.train|train()|"
             "train_mode|training_mode|same_batch|same_data|@bad|collaps|@fall|switch",
+            "model.eval|eval()|eval_mode|evaluation_mode|.eval() accuracy|acc$|loss|score|"
+            "results|output|outputs|predict @bad|only|chance|@fall|random train|training|same",
             "batchnorm|batch_norm|running_mean|running_var|running_stat @eval|inference|"
             "predict @bad|@not|small",
         ),
@@ -184,7 +187,8 @@ ROWS = (
             "no_log",
             "loss|metrics|logs|wandb|tensorboard|training_loss @not>show|log|logged|"
             "display|print|appear|updat",
-            "wandb|tensorboard|mlflow empty|@not|nothing",
+            "wandb|tensorboard|mlflow empty|nothing|no_data|no_metric|no_curve",
+            "wandb|tensorboard|mlflow @not>show|see|log|plot|display|appear|updat",
         ),
         examples=(
             "training loss column says No log",
@@ -226,11 +230,11 @@ ROWS = (
     Cause(id="accuracy-too-good",
         words=(
             "accuracy|acc$|score|auc|f1 100_percent|100_%|99_percent|perfect first|one|"
-            "epoch|immediately|after !on_new",
+            "epoch|immediately|after !on_new !load !save",
             "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect|"
             "100%|1.0$ !discriminator",
             "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"
-            "unseen|deploy|patients|users @bad|fails|drop",
+            "unseen|deploy|patients|users @bad|fails|drop !load !save !session",
             "data_leak|leakage|leaking",
         ),
         examples=("accuracy is suspiciously high", "accuracy of 100% at once", "data leakage"),

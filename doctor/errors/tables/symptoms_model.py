@@ -42,11 +42,11 @@ ROWS = (
             "no_matter|whatever|regardless|for_any|every_prompt|every_question|"
             "any_question|any_prompt",
             "repeat|repeats|repeating answer|answers|response|line|paragraph|question|text|"
-            "same !until !max_new_tokens !twice",
+            "same !until !max_new_tokens !twice !whisper|asr|wer$|speech",
             "stuck|loop|loops|looping loop|token|word|phrase|sentence generat|output|"
             "answer|decod|inference|text !the_loss !train",
             "repeat|repeats|repeating|repeated itself|same|token|tokens|word|words|"
-            "sentence|sentences|endless|over|phrase|output|generat",
+            "sentence|sentences|endless|over|phrase|output|generat !whisper|asr|wer$|speech",
             "repetit",
             "same token|word|output|answer|sentence|phrase|text|caption over_and_over|"
             "again|for_every|for_each|for_all|every_time",
@@ -99,6 +99,9 @@ ROWS = (
             "!slow !minutes !resum",
             "after_loading|after_saving|after_reloading|when_loaded @bad|different|random "
             "!merg !resum",
+            "load|loaded|loading|reload|save|saved|saving|restart new_session|new_python|next_day|"
+            "another_script|new_notebook|new_process|new_kernel|test_script|before_restart "
+            "@bad|different|random|accuracy|0%|predictions !merg !resum",
             "loss start|begin|initial load|loaded|loading checkpoint|weights|pretrained 9.|10.|11.|"
             "12.|should_be|expected|instead_of !resum !scratch !merg",
         ),
@@ -106,10 +109,13 @@ ROWS = (
             "results are worse after loading",
             "loss starts at 11.7 after loading my checkpoint"),
         why="Keys were not matched (a prefix module. or _orig_mod.), only part was saved, dropout "
-            "is on, or the dtype changed. A loss near the logarithm of the vocabulary (11.8 for "
-            "128,256 tokens) is that of weights that were not loaded at all.",
+            "is on, the dtype changed, or labels and vocabulary were numbered anew (a set has "
+            "another order in each process). A loss near the logarithm of the vocabulary (11.8 "
+            "for 128,256 tokens) is that of weights that were not loaded at all.",
         fix="Load with strict=True and read the list of missing keys; call eval(); compare one "
-            "tensor with that of the run.",
+            "tensor with that of the run. If the weights are equal, print the numbers of classes "
+            "and words in both processes: sort them (sorted(set(labels))) and save the mapping "
+            "with the model.",
         role="symptom",
         commands=("doctor scan CHECKPOINT",),
     ),
@@ -177,6 +183,9 @@ ROWS = (
             "batch|batched|batching|padding|pad$|left_padding chang|differ|different|affect|"
             "wrong|depend|influence result|results|output|outputs|answer|logits|generation|"
             "prediction !accumul !larger !increas",
+            "padding|pad$|left_padding|pad_token|shorter|different_length|different_lengths "
+            "batch|batched|batch_size|together|prompts generat|output|outputs|answer|inference "
+            "@bad|nonsense|empty|pad$|strange|broken !train",
         ),
         examples=("batched generation gives different results", "padding changes the output"),
         why="Padding on the wrong side, no attention mask, positions that count the padding, or "
@@ -227,13 +236,17 @@ ROWS = (
             "huge|larger|bigger large|big|size|as_large|as_big|gb|than !@memory !slow "
             "!batch !loss !accuracy",
             "checkpoint|adapter|model|file|safetensors size|file|gb|mb|checkpoint large|big|"
-            "huge|twice|double|small|empty|tiny !batch !memory",
+            "huge|twice|double|small|empty|tiny|bytes|1kb|1_kb|kb$|only_kb !batch !memory",
         ),
         examples=("checkpoint is twice as large as expected", "adapter file is too small"),
         why="fp32 instead of 16 bits, the optimizer's state, tied weights stored twice, or the "
             "base model beside the adapter; a file of a few hundred bytes is an empty state or a "
             "pointer of Git LFS.",
-        fix="List the tensors with their dtypes and sizes.", role="symptom",
+        fix="List the tensors with their dtypes and sizes. An adapter without tensors was saved "
+            "from a state_dict that the script had replaced (remove the lines that set "
+            "model.state_dict = ..., as old alpaca-lora scripts have them), or from shards of "
+            "ZeRO-3 or FSDP that were not gathered: train again, or save with the trainer's own "
+            "save_model.", role="symptom",
         commands=("doctor scan --tensors CHECKPOINT",),
     ),
     Cause(id="resume-starts-over",
@@ -255,15 +268,19 @@ ROWS = (
     Cause(id="multi-node-does-not-start",
         words=(
             "multi_node|multinode|two_nodes|2_nodes|second_node|several_nodes|other_node|"
-            "nodes|node|worker_node @not|fails|@hang|timeout|timed_out|unable|wait|waits|"
+            "nodes|node|worker_node|two_servers|2_servers|servers|second_server|two_machines|"
+            "2_machines|second_machine|other_machine|machines|second_host|master|master_node|"
+            "master_addr @not|fails|@hang|timeout|timed_out|unable|wait|waits|"
             "waiting|forever connect|start|join|reach|init|rendezvous|communicat|@hang|timeout|"
             "torchrun",
         ),
         examples=("second node does not connect", "multi-node training is stuck at init"),
         why="MASTER_ADDR or the port is not reachable, an interface is chosen wrongly, versions "
             "differ, or one launcher was started with other numbers.",
-        fix="nc -vz MASTER_ADDR PORT from every node, NCCL_SOCKET_IFNAME, and the same command on "
-            "all nodes.",
+        fix="nc -vz MASTER_ADDR PORT from every node while the first one waits (ping and ssh use "
+            "other ports: open this one in the firewall). hostname -i on the first node must not "
+            "be 127.0.1.1. Then NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME with the interface of "
+            "that address, and the same command on all nodes, but for the node's rank.",
         role="symptom",
         commands=("doctor run --only GPU008", 'nc -vz "$MASTER_ADDR" "$MASTER_PORT"'),
     ),

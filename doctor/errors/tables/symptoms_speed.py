@@ -56,7 +56,8 @@ ROWS = (
     ),
     Cause(id="busy-but-slow",
         words=(
-            "util|utilization|utilisation 100|99|full slow|slower|watt|watts|power",
+            "util|utilization|utilisation 100|99|full slow|slower|watt|watts|power !@hang "
+            "!stands_still",
         ),
         examples=(
             "GPU utilization is 100% but training is slow",
@@ -97,11 +98,15 @@ ROWS = (
             "step|steps|iteration|iterations|epoch|epochs|seconds|time takes|takes_longer|"
             "longer|slower gradual|slowly|steadily|over_time|more_and_more|each_hour|"
             "than_at_the_start|than_in_the_beginning !upgrad !update !new_version",
-            "slower|slow$|slows|slowdown|slowing|drops every|each|gradual|progress|after|"
+            "slower|slow$|slows|slowdown|slowing every|each|gradual|progress|after|"
             "over_time|longer|as_training|during speed|training|step|steps|it/s|iteration|"
             "iterations|epoch|epochs|throughput|it$ !every_second !every_other !every_few "
             "!@memory !ram$",
-            "slower_and_slower",
+            "slower_and_slower|more_and_more_slow",
+            "at_first|first_time|beginning|initially|used_to|yesterday|started_with "
+            "now|then|later|already each|every|per|one|an$|the>epoch|step|iteration|batch "
+            "take|takes|took|need|needs|needed|minute|minutes|min$|seconds|sec$|hours !compil "
+            "!@memory !fast",
             "speed|throughput|it/s @fall|lower time|over|from|after|during",
             "each|every>epoch|step|iteration>longer|slower>than|before|previous|last",
         ),
@@ -116,8 +121,8 @@ ROWS = (
     ),
     Cause(id="first-step-slow",
         words=(
-            "first|1st step|steps|batch|iteration|epoch|call slow|slower|long|longer|"
-            "forever|minutes|hours",
+            "first|1st|very_first|first_few|first_two>step|steps|batch|iteration|epoch|call "
+            "slow|slower|long|longer|forever|minutes|hours !first_time",
             "startup|start_up|starting slow|long|minutes|forever",
         ),
         examples=("first step takes minutes", "the first epoch is slow"),
@@ -136,7 +141,10 @@ ROWS = (
             "periodic|regularly|sometimes step|steps|batch|batches|iteration slow|slower|"
             "stall|pause|longer|spike",
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load @bad|"
-            "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$",
+            "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$ !@hang "
+            "!stands_still !100_% !100% !forever !out_of",
+            "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load "
+            "0$|0% 100|99|98|97|96|95 !@hang !stands_still !forever !except",
             "gpu|gpus idl|starv|underutil|wait|sits|not_fully|not_used",
             "gpu|gpus|nvidia_smi|nvtop|utilization|utilisation 0%|zero|idle 100%|99%|98%|97%|96%|"
             "95% then|most_of_the_time|jump|alternat|switch|bounce|spik|for_a_second|fluctuat|"
@@ -168,6 +176,12 @@ ROWS = (
             "gpus|2x|4x|8x only|just|barely>faster|speedup !compile",
             "gpus|cards longer|more_time|as_long|as_slow|slower>than|as>one|single|1$ !memory "
             "!one_before",
+            "slower|longer|slow>than|as>single|one|1$>node|machine|server|host",
+            "two|2$|both|4$|four|8$|eight|multiple|multi>gpu|gpus|card|cards|titan "
+            "thought|should|must|expected|supposed faster|twice|quicker|speedup !@memory !fit",
+            "two|2$|3$|three|4$|four|8$|eight|multi 1$|one|single>gpu|gpus|card|cards "
+            "samples/sec|samples/s|it/s|s/it|sec/it|samples_per|images_per|tokens_per "
+            "but|only|instead|same|still|slower !used !idle !utiliz !visible !per_gpu !memory",
             "one|single|1$>gpu|card>faster|quicker|less_time|shorter>than !of_the",
             "doubl|add|adding|second|more>gpu|gpus|card|cards time|speed|faster|throughput|longer "
             "@not|@same|longer !@loss !memory !batch !error !found",
@@ -175,10 +189,13 @@ ROWS = (
         examples=("2 GPUs are slower than one", "poor scaling over nodes", "DDP is slow"),
         why="The exchange of gradients costs more than it saves: small steps, PCIe without peer "
             "access, a network that NCCL does not use, or a batch that was divided.",
-        fix="Compare samples per second, not steps. Measure the links; accumulate gradients with "
-            "no_sync, larger micro-batches.",
+        fix="Compare samples per second of all GPUs, not steps. One machine: nvidia-smi topo -m "
+            "shows the links; without NVLink accumulate gradients with no_sync and take larger "
+            "micro-batches, DistributedDataParallel instead of DataParallel. Several: with "
+            "NCCL_DEBUG=INFO the line NET/Socket means TCP in place of InfiniBand or RoCE "
+            "(NET/IB). If the loader cannot feed one GPU, more of them wait as well.",
         role="symptom",
-        commands=("doctor run --only GPU005,GPU007,GPU008",),
+        commands=("doctor run --only GPU005,GPU007,GPU008", "nvidia-smi topo -m"),
     ),
     Cause(id="slower-than-expected",
         words=(
@@ -204,6 +221,10 @@ ROWS = (
             "rank|ranks|epoch|progress|init|without",
             "no_output|no_progress|nothing_happens|not_progress training|job|log|hours|"
             "minutes|gpu|after|script",
+            "@hang|stands_still|stays_at|forever|no_progress 100%|100_%|99%|util|utilization "
+            "gpu|gpus|cards|gpu_util !slow !memory_util",
+            "@hang|stands_still|forever epoch|step|steps|iteration|iterations random|sometimes|"
+            "each_time|every_time|always|after|middle !@loss !accuracy !slow !end !last",
             "stops|stopped|quits>progress|advanc|respond|moving training|job|it$|gpu|gpus|run",
         ),
         examples=("training hangs without an error", "stuck at init",
@@ -237,8 +258,9 @@ ROWS = (
     Cause(id="gpu-not-found",
         words=(
             "gpu|gpus|cuda @not>found|detect|avail|recogni|visible|see$|used "
-            "!second|other|others|third|half",
-            "@not>see|detect|find|use|using|recogni gpu|gpus|cuda !second|other|others|third|half",
+            "!second|other|others|third|half !avail>true !available>yes !gpu|code|it$>sees",
+            "@not>see|detect|find|use|using|recogni gpu|gpus|cuda !second|other|others|third|half "
+            "!avail>true !avail>yes !gpu|code|it$>sees",
             "is_available false",
             "cuda avail false",
             "running|runs|trains|training on_cpu|on_the_cpu|cpu_instead",
@@ -281,6 +303,8 @@ ROWS = (
         words=(
             "disk|storage|space|folder|partition|drive full|fill|fills|usage|@rise|runs_out|"
             "running_out|out_of",
+            "disk|storage|space|quota save|saves|saving|saved|checkpoint|checkpoints "
+            "gb|tb|stopp|stop|died|dead|crash|error|errors|fails|failed !@memory",
             "too_many|every|each checkpoint|checkpoints gb|disk|space|large|storage",
         ),
         examples=("disk fills up with checkpoints", "running out of disk"),
