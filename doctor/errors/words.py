@@ -40,19 +40,31 @@ _MESSAGE = re.compile(
     r"\w(?:Error|Exception|Warning|Interrupt)\b|"
     r"\b(?:error|exception|fatal|warning|warn|failed|info)\b\s?[:\[]|"
     r"^\s*\w+(?:\.\w+){1,8}: |(?-i:^\s*\w*[a-z][A-Z]\w*: )|"
-    r'Traceback|^\s*(?:File "|[\[{<$])|(?:\w[:=]\s?(?:\d|nan\b).{0,80}){2}|(?:\bGiB\b.{0,80}){2}|'
-    r"\w/\w+/\w|\w\(\w+[=,]|\bdifferences? between\b",
+    r'Traceback|^\s*(?:File "|[\[{<$])|(?:\bGiB\b.{0,80}){2}|\bdifferences? between\b',
     re.IGNORECASE | re.MULTILINE,
 )
 """What a text has that a program printed, or that asks for no fault."""
-
-
+_QUOTED = re.compile(
+    r"(?:\w[:=]\s?(?:\d|nan\b).{0,80}){2}|\w/\w+/\w|\w\(\w+[=,]", re.IGNORECASE | re.DOTALL
+)
+"""Metrics, settings, paths and code, which people put into their sentences, too."""
+_PERSON = re.compile(
+    r"\b(?-i:I)\b|\b(?:i'?m|my|we|our|me|anyone|anybody|someone|please|thanks|thx|hi|hello)\b",
+    re.IGNORECASE,
+)
+PROSE = 8
+"""Words of the sentences without such, of a person who quotes some. Our own number."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
 
 
 def is_said(text: str) -> bool:
     """Whether a text is the words of a person."""
-    return len(text) <= LONGEST and not _MESSAGE.search(text)
+    if len(text) > LONGEST or _MESSAGE.search(text):
+        return False
+    if not _QUOTED.search(text):
+        return True
+    plain = [each for each in _SENTENCE.split(text) if not _QUOTED.search(each)]
+    return bool(_PERSON.search(text)) and sum(len(each.split()) for each in plain) >= PROSE
 
 
 def symptoms(text: str) -> tuple[tuple[int, Cause], ...]:
@@ -86,7 +98,7 @@ def _groups(phrase: str, sentences: tuple[str, ...]) -> int:
         missing = [each for each in groups if not _expression(each).search(sentence)]
         if len(missing) > (len(groups) > 2):
             continue
-        near = " ".join(sentences[max(at - 1, 0) : at + 2])
+        near = " ".join(sentences[max(at - 1, 0) : at + 2]) if missing else sentence
         if all(_expression(each).search(near) for each in missing) and not any(
             _expression(each).search(near) for each in excluded
         ):

@@ -106,10 +106,10 @@ ROWS = (
     ),
     Cause(id="memory-grows",
         words=(
-            "@memory @rise|leak|fills|accumulat !ram$",
+            "@memory @rise|leak|fills|accumulat !on_ram|cpu_ram|system_ram|host_ram|cpu_memory",
             "memory_leak",
             "@memory shrink|shrinks|less_and_less|@fall free|available|left|room every|each|"
-            "steps|epoch|time|after|until !learning_rate !ram$",
+            "steps|epoch|time|after|until !learning_rate !cpu_ram|system_ram|free_m",
             "@oom after hours|steps|epochs|epoch|iterations|while|some|few|minutes !@eval",
         ),
         examples=("memory leak during training", "GPU memory keeps growing",

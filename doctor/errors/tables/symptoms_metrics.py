@@ -230,11 +230,13 @@ ROWS = (
     Cause(id="accuracy-too-good",
         words=(
             "accuracy|acc$|score|auc|f1 100_percent|100_%|99_percent|perfect first|one|"
-            "epoch|immediately|after !on_new !load !save",
+            "1$|few|two>epoch|epochs|step|steps|batch|minutes !on_new !load !save",
+            "accuracy|acc$|score|auc|f1 100_percent|100_%|99_percent|perfect immediately|at_once|"
+            "right_away|from_the_start|epoch_1|epoch_0 !on_new !load !save",
             "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect|"
             "100%|1.0$ !discriminator",
             "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"
-            "unseen|deploy|patients|users @bad|fails|drop !load !save !session",
+            "unseen|deploy|patients|users @bad|fails|drop !load !save !session !saved",
             "data_leak|leakage|leaking",
         ),
         examples=("accuracy is suspiciously high", "accuracy of 100% at once", "data leakage"),

@@ -273,6 +273,27 @@ ROWS = (
         fix="One command looks at all of them.", role="symptom",
         commands=("doctor run --only DRV,TOR,GPU001",),
     ),
+    Cause(id="gpu-seen-not-used",
+        words=(
+            "gpu|gpus|cuda sees|seen|detected|detects|found|finds|recogni|is_available|"
+            "device_count|available|true @not>use|used|using|utiliz|touch !false !@not>avail "
+            "!@not>found|detect|recogni|see !memory",
+            "is_available true cpu|0%|slow|idle",
+            "gpu|cuda sees|detected|found|available|is_available 0%|1%|2%|3%|idle|zero|unused "
+            "cpu !false !@not>avail !util>drop",
+        ),
+        examples=("torch sees my GPU but the training does not use it",
+            "cuda is available is True but training runs on the cpu"),
+        why="What is trained was not moved: the model or the batches stay on the CPU. Or the GPU "
+            "works in short bursts and waits for data in between. Windows' Task Manager shows "
+            "graphics, unless its graph is switched to CUDA.",
+        fix="Print next(model.parameters()).device and the device of a batch within the loop: both "
+            "must be cuda:0. If not: model.to('cuda') before the optimizer is made, and each "
+            "tensor of the batch = tensor.to('cuda') (its result must be assigned). If they are, "
+            "watch nvidia-smi dmon during steps, and measure the wait for the loader.",
+        role="symptom",
+        commands=("doctor lint train.py", "nvidia-smi dmon -s um -c 10"),
+    ),
     Cause(id="machine-reboots",
         words=(
             "machine|computer|pc$|server|node|system|workstation reboot|restart|crash|shut|"
