@@ -10,7 +10,7 @@ from importlib import import_module
 from doctor.errors.cause import Cause
 from doctor.errors.decided import decided
 from doctor.errors.index import ENTRIES
-from doctor.errors.words import is_said, is_told
+from doctor.errors.words import is_prose, is_said, is_told
 from doctor.errors.words import symptoms as symptoms_of
 
 LONGEST = 4_000
@@ -110,6 +110,8 @@ def with_message(
 
     found.sort(key=order)
     known = _specific(found, text)
+    if symptoms and is_prose(text):  # what people write has forms of sentences, too
+        known = [each for each in known if not each.quotes]
     told = _told(known, text) if symptoms and causes is None and is_said(text) else []
     return tuple(dict.fromkeys((*told, *known)))[:MOST]
 

@@ -55,6 +55,14 @@ _PERSON = re.compile(
 PROSE = 8
 """Words of the sentences without such, of a person who quotes some. Our own number."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
+_WISH = re.compile(
+    r"\W*(?:(?:is it|would it be) possible to|where (?:do|can) (?:i|you|one)|who (?:can|has)|"
+    r"(?:do|does) (?:someone|somebody|anyone|anybody) (?:know (?:a|an|of)\b|have a\b)|"
+    r"i would like to know how many|what does .{1,60} do\b|what is the (?:difference|best)|"
+    r"(?:we|i) (?:plan|want|intend) to (?:buy|rent)|can (?:i|we) (?:train|use|run) two\b)",
+    re.IGNORECASE,
+)
+"""A sentence that asks for a thing, or for knowledge, and tells of no fault."""
 
 
 def is_said(text: str) -> bool:
@@ -65,6 +73,11 @@ def is_said(text: str) -> bool:
         return True
     plain = [each for each in _SENTENCE.split(text) if not _QUOTED.search(each)]
     return bool(_PERSON.search(text)) and sum(len(each.split()) for each in plain) >= PROSE
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text is several sentences of a person."""
+    return is_said(text) and bool(_PERSON.search(text)) and len(_SENTENCE.split(text.strip())) > 1
 
 
 def symptoms(text: str) -> tuple[tuple[int, Cause], ...]:
@@ -80,7 +93,8 @@ def is_told(row: Cause, text: str) -> bool:
 
 
 def _sentences(text: str) -> tuple[str, ...]:
-    return tuple(_SENTENCE.split(re.sub(r"n['’]t\b", " not", text).strip()))
+    sentences = _SENTENCE.split(re.sub(r"n['’]t\b", " not", text).strip())
+    return tuple(each for each in sentences if not _WISH.match(each))
 
 
 def _told(row: Cause, sentences: tuple[str, ...]) -> int:

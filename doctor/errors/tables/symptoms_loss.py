@@ -41,6 +41,7 @@ ROWS = (
         words=(
             "loss|perplexity|metric|accuracy resum|restart|reload|continu|from_checkpoint|"
             "from_a_checkpoint @rise|jump|spik|high|wors|back|as_large|as_big|large|initial|"
+            "starts_from|starts_at|starts_with|like_new|"
             "beginning !rate_restart !warm_restart !cosine !sgdr",
         ),
         examples=("loss jumps after resume", "the loss is higher after resuming from a checkpoint"),
@@ -69,9 +70,11 @@ ROWS = (
     Cause(id="loss-does-not-fall",
         words=(
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
-            "!up_and_down !oscillat",
-            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden !seed",
-            "@same>loss !scale !accumul !seed !get_the_same !gets_the_same !to_same",
+            "!up_and_down !oscillat !learning_rate>@zero !lr$>@zero !contrastive !dpo",
+            "model|network|net$|lstm|rnn|cnn|transformer|mlp|gan$ @not>learn>anything|at_all",
+            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden !seed "
+            "!@loss>@zero",
+            "@same>loss !scale !accumul !seed !get_the_same !gets_the_same",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
         examples=("loss does not decrease", "my loss is not decreasing", "loss stays the same"),
@@ -152,6 +155,8 @@ ROWS = (
     Cause(id="loss-spikes-seen",
         words=(
             "loss spik|sudden|bump !resum !restart",
+            "loss suddenly|out_of_nowhere|at_once|within @rise|jump|spik|high !resum !restart "
+            "!load !@eval",
         ),
         examples=("loss spikes during pretraining", "sudden jump of the loss"),
         why="Single batches with outliers, a rate that is high for this stage, or a second moment "

@@ -10,8 +10,8 @@ ROWS = (
             "ram$|cpu_memory|host_memory|system_memory|swap|swaps|memory worker|workers|"
             "num_workers|dataloader|dataset|loader|list @rise|leak|fill|swap|high|more|"
             "uses|killed|runs_out|much|eat|eats|eating|consum",
-            "ram$|cpu_memory|host_memory|system_memory @rise|leak|fill epoch|every|each|time|"
-            "until|during|training|step|hours !gpu_ram !vram",
+            "ram$|cpu_memory|host_memory|system_memory|swap @rise|leak|fill|full epoch|every|each|"
+            "time|until|during|training|step|hours !gpu_ram !vram",
         ),
         examples=(
             "RAM usage rises during each epoch with num_workers=8",
@@ -44,8 +44,9 @@ ROWS = (
     Cause(id="memory-of-longest-sample",
         words=(
             "@oom|@memory random|middle|sometimes|occasional|occasionally|some_batch|"
-            "some_batches|certain|suddenly|unpredictab|long_sequence|long_sequences !@eval "
-            "!leak !zero",
+            "some_batches|certain|suddenly|unpredictab|long_sequence|long_sequences|"
+            "out_of_nowhere|out_of_the_blue|different_step|different_steps !@eval !leak !zero",
+            "@oom @not|different|another>always|same>step|place|iteration|batch|point !@eval",
             "@oom|@memory length|lengths|sequence|sequences vary|varies|variable|varying|"
             "different|long !@eval",
         ),
@@ -91,7 +92,8 @@ ROWS = (
             "without|no_error|no_message|no_traceback|silent|silently|any_error",
             "training|trainer|script|program|job|process stops|stopped|stop$|ends|ended "
             "without>error|message|exception|warning !generat !early !hang !without_errors",
-            "kernel|notebook|jupyter|colab>dies|died|dead|crash|crashes|restart !reboot",
+            "kernel|notebook|jupyter|colab>dies|died|dead|crash|crashes|restart !reboot "
+            "!occupied !not_released !still_used",
         ),
         examples=(
             "jupyter kernel dies without any error",
@@ -146,7 +148,8 @@ ROWS = (
             "freeing|frees how|after|del|between|kill",
             "zombie process|gpu|memory",
             "nvidia_smi|gpu|gpus|@memory no_process|no_running|no_python|without_process|"
-            "without_any_process|process_list_is_empty|no_other_process used|use|memory|gb|"
+            "without_any_process|process_list_is_empty|no_other_process|nothing_runs|"
+            "nothing_is_running|nothing_running|no_program|nobody_uses used|use|memory|gb|"
             "gib|mib|occupied|full|taken|reserved",
             "@memory|gpu still|stays|remains>used|occupied|allocated|full|taken|reserved|"
             "held|in_use",

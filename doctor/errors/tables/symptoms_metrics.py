@@ -107,6 +107,11 @@ ROWS = (
     ),
     Cause(id="same-class-predicted",
         words=(
+            "predict|predicts|predictions|says|answers|outputs|gives|network|classifier|model "
+            "same|only|one$|always|no_finding|normal|negative|zero|background "
+            "every_single|every|all_the|all$|each>image|images|picture|pictures|photo|sample|"
+            "samples|input|patient|sentence|text|row !batch !runs !seed !generat !epoch !loss "
+            "!token !gpu !repeat",
             "f1|recall|precision|accuracy @zero minority|rare|positive|one|some|small "
             "class|classes|label",
             "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
@@ -184,7 +189,7 @@ ROWS = (
         words=(
             "curve|curves|plot|wandb|tensorboard|loss gap|gaps|missing|empty|holes step|"
             "steps|points|curve|values|plot !@eval !between",
-            "no_log",
+            "no_log loss|column|table|training_loss|shows|says|trainer !dmesg !crash",
             "loss|metrics|logs|wandb|tensorboard|training_loss @not>show|log|logged|"
             "display|print|appear|updat",
             "wandb|tensorboard|mlflow empty|nothing|no_data|no_metric|no_curve",

@@ -122,7 +122,8 @@ ROWS = (
     Cause(id="training-has-no-effect",
         words=(
             "lora|adapter|fine_tun|finetun|sft|train|trains|training quality|answers|"
-            "outputs|output|behaviour|behavior @not chang|differ|improv at_all|any !loss",
+            "outputs|output|behaviour|behavior|cognition|identity|knowledge|model|style @not "
+            "chang|differ|improv at_all|any !loss",
             "how|check|verify|know|tell|see|whether lora|adapter|fine_tun|finetun|training "
             "trained|learns|learned|works|worked|applied|active|effect|does_something "
             "!loss !time !slow !gpu !reward",
@@ -146,7 +147,9 @@ ROWS = (
         words=(
             "unlearn|unlearned|catastrophic|lost_its|no_longer|cannot|cant$|stopped|"
             "anymore|any_more|used_to chat|follow|instruction|instructions|speak|english|"
-            "answer|reason|refus|code|skills|general|know !load !train !start !memory !gpu",
+            "answer|reason|refus|code|skills|general|know fine_tun|finetun|sft|lora|dpo|train|"
+            "model|llama|qwen|mistral|it$|after !load !training_script !start !memory !gpu !laptop "
+            "!bios !keyboard",
             "forget|forgot|forgets|forgetting",
             "los|loses|lost|losing general|previous|base|english|other|original abilit|"
             "knowledge|skill|capabilit",

@@ -40,6 +40,7 @@ ROWS = (
         words=(
             "throttl|thermal|overheat",
             "clock|clocks|mhz @fall|low|lower|slow gpu|sm$|card|temperature|hot|heat|training",
+            "clock|clocks|mhz|frequency @fall|down|low|lower|from degrees|temperature|hot|heat|warm",
             "temperature|hot|heat|degrees|80c|83c|85c|86c|87c|88c|89c|90c|91c|95c gpu|card|"
             "training slow|slower|slows|drop|drops|clock|hot|high",
         ),
@@ -101,7 +102,7 @@ ROWS = (
             "slower|slow$|slows|slowdown|slowing every|each|gradual|progress|after|"
             "over_time|longer|as_training|during speed|training|step|steps|it/s|iteration|"
             "iterations|epoch|epochs|throughput|it$ !every_second !every_other !every_few "
-            "!@memory !ram$",
+            "!@memory !ram$ !it_is_slow !its_slow !works_fine !degrees|temperature|clock|hot$",
             "slower_and_slower|more_and_more_slow",
             "at_first|first_time|beginning|initially|used_to|yesterday|started_with "
             "now|then|later|already each|every|per|one|an$|the>epoch|step|iteration|batch "
@@ -137,7 +138,7 @@ ROWS = (
     ),
     Cause(id="gpu-not-busy",
         words=(
-            "every_second|every_other|every_few|every_third|every_10|every_100|every_n|"
+            "every_second|every_other|every_few|every_third|every_10|every_100|every_n|every_4|every_8|"
             "periodic|regularly|sometimes step|steps|batch|batches|iteration slow|slower|"
             "stall|pause|longer|spike",
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load @bad|"
@@ -219,6 +220,8 @@ ROWS = (
         words=(
             "@hang training|job|process|run|script|program|step|barrier|forever|loader|"
             "rank|ranks|epoch|progress|init|without",
+            "@hang dataloader|data_loader|loader|worker|workers|num_workers 0$|nothing|no_error|"
+            "forever|minutes|never !each_epoch !every_epoch !start_of",
             "no_output|no_progress|nothing_happens|not_progress training|job|log|hours|"
             "minutes|gpu|after|script",
             "@hang|stands_still|stays_at|forever|no_progress 100%|100_%|99%|util|utilization "
@@ -297,7 +300,9 @@ ROWS = (
     Cause(id="machine-reboots",
         words=(
             "machine|computer|pc$|server|node|system|workstation reboot|restart|crash|shut|"
-            "turns_off|power_off|black",
+            "turns_off|turns_itself_off|turn_off|turned_off|switches_off|switches_itself|"
+            "powers_off|powers_down|power_off|goes_off|black !crashes_the_kernel !kernel>restart "
+            "!restarting_the_kernel !notebook !compose",
             "reboots|shuts_down during|while|when|under",
         ),
         examples=("the machine reboots during training", "server crashes under load"),
@@ -326,7 +331,8 @@ ROWS = (
             "running_out|out_of",
             "disk|storage|space|quota save|saves|saving|saved|checkpoint|checkpoints "
             "gb|tb|stopp|stop|died|dead|crash|error|errors|fails|failed !@memory",
-            "too_many|every|each checkpoint|checkpoints gb|disk|space|large|storage",
+            "too_many|every|each checkpoint|checkpoints gb|disk|space|large|storage !slow "
+            "!minutes !stands_still !@hang",
         ),
         examples=("disk fills up with checkpoints", "running out of disk"),
         why="Every checkpoint holds the optimizer, three times the weights or more; caches and "
@@ -339,7 +345,8 @@ ROWS = (
     Cause(id="one-gpu-idle",
         words=(
             "one|only|single|first|second|other|others|rest|gpu_0|gpu_1|half gpu|gpus|card|cards "
-            "used|use|uses|working|works|idle|0%|never|busy|utiliz !@memory !slow !@oom !faster "
+            "used|use|uses|working|works|idle|0%|never|busy|utiliz !amd !possible_to !@memory "
+            "!slow !@oom !faster "
             "!no_process !hang !not_freed !cpu !container",
         ),
         examples=("only one of my four GPUs is used",
