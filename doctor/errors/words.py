@@ -27,7 +27,7 @@ FAMILIES = {
     "memory": "memory|vram|gpu_ram",
     "bad": "wors|bad$|badly|poor|terribl|wrong|random$|garbage|gibberish|nonsense|differ|low$|lower"
     "|degrad|untrained|useless|lousy",
-    "slow": "slow|sluggish|longer|as_long$|half_as_fast|half_the_speed|doubled|doubles",
+    "slow": "slow|sluggish|longer|as_long$|half_as_fast|half_the_speed|doubled|doubles|two_rates",
     "alike": "alike|identical|same|similar|equal|duplicate|indistinguish",
     "zero": "0$|0.0$|0.00$|0.000$|0.0000$|zero",
 }
@@ -40,7 +40,7 @@ _MESSAGE = re.compile(
     r"\w(?:Error|Exception|Warning|Interrupt)\b|"
     r"\b(?:error|exception|fatal|warning|warn|failed|info)\b\s?[:\[]|"
     r"^\s*\w+(?:\.\w+){1,8}: |(?-i:^\s*\w*[a-z][A-Z]\w*: )|"
-    r'Traceback|^\s*(?:File "|[\[{<$])|(?:\bGiB\b.{0,80}){2}|\bdifferences? between\b',
+    r'Traceback \(|^\s*(?:File "|[\[{<$])|(?:\bGiB\b.{0,80}){2}|\bdifferences? between\b',
     re.IGNORECASE | re.MULTILINE,
 )
 """What a text has that a program printed, or that asks for no fault."""
@@ -63,6 +63,16 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 """A sentence that asks for a thing, or for knowledge, and tells of no fault."""
+
+
+_RATE = re.compile(
+    r"(?<![\w.])(\d{1,5}(?:\.\d{1,4})?) ?(s/it|it/s|(?:samples|images|tokens|steps|iters?)/s\w*|"
+    r"s(?:ec(?:ond)?s?)?|min(?:ute)?s?|hours?|h)(?!\w)",
+    re.IGNORECASE,
+)
+FARTHER = 1.3
+"""From which ratio on two times or rates of one thing are told because they differ. Our own."""
+_LOW = re.compile(r"(?<![\w.-])(?:[1-5]?\d ?- ?)?[1-5]?\d ?%")
 
 
 def is_said(text: str) -> bool:
@@ -94,7 +104,30 @@ def is_told(row: Cause, text: str) -> bool:
 
 def _sentences(text: str) -> tuple[str, ...]:
     sentences = _SENTENCE.split(re.sub(r"n['’]t\b", " not", text).strip())
-    return tuple(each for each in sentences if not _WISH.match(each))
+    told = [each for each in sentences if not _WISH.match(each)]
+    near = [" ".join(told[max(at - 1, 0) : at + 2]) for at in range(len(told))]
+    return tuple(each + _figures(each, around) for each, around in zip(told, near, strict=True))
+
+
+def _figures(sentence: str, near: str) -> str:
+    """What the numbers of a sentence say, in words that phrases can ask for."""
+    words = ""
+    if _RATE.search(sentence) and any(
+        max(values) >= FARTHER * min(values) > 0 for values in _rates(near) if values
+    ):
+        words += " two_rates"
+    return words + (" low_percent" if _LOW.search(sentence) else "")
+
+
+def _rates(text: str) -> tuple[list[float], list[float]]:
+    """The times and the rates of a text; a time in seconds."""
+    times, rates = [], []
+    for value, unit in _RATE.findall(text):
+        if "/" in unit and not unit.startswith("s/"):
+            rates.append(float(value))
+        else:
+            times.append(float(value) * {"m": 60, "h": 3600}.get(unit[0].lower(), 1))
+    return times, rates
 
 
 def _told(row: Cause, sentences: tuple[str, ...]) -> int:

@@ -139,6 +139,8 @@ ROWS = (
             "zero_3|zero2|zero3|deepspeed|tensor_parallel|pipeline|nodes between|than|vs$|versus|"
             "with|on$|compared !seed !slow !faster !@memory !batch_size !accumul !quantiz !merg "
             "!resum !util !vllm !load",
+            "gpus|ddp|fsdp|multi_gpu only|lower|wors|less>reach|accuracy|score|converg|result "
+            "config|epochs|settings|learning_rate|one_gpu|single_gpu !it/s !speed !hour !memory",
             "flash|flash_attention|sdpa|eager|fused|compile|torch.compile|liger|bf16|tf32|amp$|"
             "kernel|triton loss|losses|result|results|output|outputs|gradient|gradients|accuracy "
             "differ|different|deviat|mismatch|not_the_same|wors !slow !faster !vllm !error",

@@ -39,6 +39,7 @@ ROWS = (
     ),
     Cause(id="loss-jumps-after-resume",
         words=(
+            "loss before resum|restart|continu|reload after|now|then !kernel !@eval",
             "loss|perplexity|metric|accuracy resum|restart|reload|continu|from_checkpoint|"
             "from_a_checkpoint @rise|jump|spik|high|wors|back|as_large|as_big|large|initial|"
             "starts_from|starts_at|starts_with|like_new|"
@@ -72,6 +73,8 @@ ROWS = (
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
             "!up_and_down !oscillat !learning_rate>@zero !lr$>@zero !contrastive !dpo",
             "model|network|net$|lstm|rnn|cnn|transformer|mlp|gan$ @not>learn>anything|at_all",
+            "loss|losses nothing_happens|no_progress|no_improvement|no_further|stops_improving|"
+            "gets_stuck !resum",
             "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden !seed "
             "!@loss>@zero",
             "@same>loss !scale !accumul !seed !get_the_same !gets_the_same",
@@ -242,6 +245,7 @@ ROWS = (
             "most|every|nearly|100%|max",
             "reward|rewards|reward_std|advantage|advantages @not|@same|collaps|equal|"
             "identical|@zero|drop",
+            "group|answers|completions|generations same|equal|identical>reward|rewards|score|scores",
             "grpo|ppo|rloo|reinforce|rlhf|rl$ reward|rewards|reward_std|advantage|advantages|"
             "loss @not|@same|collaps|equal|identical|@zero",
             "kl$ explod|blow|@rise !vae",
@@ -295,7 +299,7 @@ ROWS = (
     Cause(id="schedule-not-followed",
         words=(
             "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
-            "too_early|too_slow|too_short|twice|constant|flat|jumps !loss !accuracy !slurm "
+            "too_early|too_slow|too_short|twice|constant|flat|jumps !without !loss !accuracy !slurm "
             "!job !gpu",
         ),
         examples=("learning rate warmup seems to be ignored",

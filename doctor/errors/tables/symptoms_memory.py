@@ -83,6 +83,9 @@ ROWS = (
         words=(
             "oomkilled|oom_killed|oom_killer|exit_code_137|exitcode_137 container|pod|"
             "process|training|job|host|ram$|although",
+            "script|job|process|program|training|run disappears|vanish|gone|simply_back|just_ends|"
+            "closes without|no$|nothing|silent !gpu !checkpoint !colab !instance",
+            "echo|exit|exits|exited|code|signal|status|killed|dies|died 137|-9",
             "exit|exits|exited|code|signal|status|killed|dies|died -9|137|sigkill|signal_9|"
             "killed$ nothing|no$|without|only|else|log|just|message|traceback|error "
             "!gpu_memory !watchdog !time_limit !walltime !scancel !by_me",
@@ -133,6 +136,8 @@ ROWS = (
             "@memory|@oom uses|needs|takes|requires|use|need|used|consum more|much|lot|"
             "expected|high !zero2|zero_2",
             "why|how_much @memory|@oom !releas !free",
+            "@oom first|very_first>step|batch|iteration|forward",
+            "@oom immediately|at_once|right_away|right_at_the_start|batch_1|batch_size_1|batch_of_1",
         ),
         examples=("uses more memory than expected", "why do I get out of memory with a 7B model"),
         why="Weights, gradients and the two moments of Adam in fp32 take 16 bytes per parameter; "
@@ -151,6 +156,8 @@ ROWS = (
             "without_any_process|process_list_is_empty|no_other_process|nothing_runs|"
             "nothing_is_running|nothing_running|no_program|nobody_uses used|use|memory|gb|"
             "gib|mib|occupied|full|taken|reserved",
+            "ctrl|killed|kill|stopped|crashed|interrupted|closed @memory|gb|gib|mib "
+            "nvidia_smi|in_use|used|occupied|full|taken !@rise !leak !ram$ !disk",
             "@memory|gpu still|stays|remains>used|occupied|allocated|full|taken|reserved|"
             "held|in_use",
         ),

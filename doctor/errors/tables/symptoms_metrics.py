@@ -11,6 +11,7 @@ ROWS = (
             "loss|error>lower|less|smaller|below|better>@eval>than>train",
             "train>loss|error>higher|larger|above|greater|wors>@eval",
             "@eval>accuracy|acc$|score>higher|better|above|exceeds>train",
+            "accuracy|acc$|score|dice|f1>@eval>higher|better|above|exceeds>train",
             "train>accuracy|acc$|score>lower|wors|below>@eval",
         ),
         examples=(
@@ -84,7 +85,7 @@ ROWS = (
             "loss>@fall|improv|low$|good>accuracy|acc$|f1|metric|map$|bleu|wer$|"
             "score>@same|@not|chance|@zero|random",
             "accuracy|acc$|f1|metric|map$|bleu|wer$|score>@same|@not|@zero>loss>@fall|improv",
-            "map$|map50|recall|iou$ @zero train|loss|detect|epoch|yolo",
+            "map$|map50|ap$|ap50|recall|iou$ @zero train|loss|detect|epoch|yolo|boxes|classes",
             "yolo|detector|detection|detectron|mmdet|rcnn nothing|no_boxes|no_objects|"
             "no_detections",
             "boxes|bbox|bboxes|keypoints shift|offset|wrong|misalign|scaled",
@@ -117,9 +118,12 @@ ROWS = (
             "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
             "never_changes|frozen every|each|all|epoch|epochs !loss !train !runs !seed",
             "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
-            "network same|only|one$|single|always|every|all$ class|classes|label|"
+            "network same|only|one|single|always|every$|all$>class$|classes|label|"
             "background|majority|category|negative|positive|zeros|mask !labels !stuck "
-            "!different_class",
+            "!different_class !all_classes !each_class",
+            "predict|predicts|predictions|classif|segment|everything|all|outputs "
+            "background|majority|category|negative|positive|zeros|mask|masks|class>only|always|everywhere|"
+            "every_time|for_all|for_every|for_each !labels !different_class",
         ),
         examples=(
             "model predicts the same class for every image",

@@ -64,7 +64,8 @@ ROWS = (
         words=(
             "output|outputs|generat|produc|print|answer|answers|response|responses|samples "
             "garbage|gibberish|nonsense|random_text|random_words|random_tokens|random_char|"
-            "rubbish|weird|jibberish",
+            "rubbish|weird|jibberish !not>garbage|gibberish|nonsense !gguf|ollama|onnx|merge|"
+            "merged",
             "gibberish|jibberish",
         ),
         examples=("outputs gibberish", "model produces garbage after fine-tuning"),
@@ -82,6 +83,8 @@ ROWS = (
         words=(
             "merg|merge|merged @bad|quality|degrad|not_the_same|4bit|quantiz",
             "merge_and_unload",
+            "merge|merged|merging|merge_and_unload answers|output|outputs|quality|model|results|"
+            "loss|result @bad|degrad|mistakes|not_the_same !conflict !dataset !branch",
         ),
         examples=("merged model differs from the adapter", "quality is worse after merging",
             "merge_and_unload gives bad results"),
@@ -151,6 +154,8 @@ ROWS = (
             "model|llama|qwen|mistral|it$|after !load !training_script !start !memory !gpu !laptop "
             "!bios !keyboard",
             "forget|forgot|forgets|forgetting",
+            "unable|cannot|cant$|not_able anything_else|everything_else|nothing_else|other_tasks|"
+            "other_things|small_talk",
             "los|loses|lost|losing general|previous|base|english|other|original abilit|"
             "knowledge|skill|capabilit",
         ),
@@ -238,6 +243,7 @@ ROWS = (
             "merg|merged|saved|checkpoint|checkpoints|adapter twice|double|doubled|half|"
             "huge|larger|bigger large|big|size|as_large|as_big|gb|than !@memory !slow "
             "!batch !loss !accuracy",
+            "adapter|safetensors|checkpoint|pytorch_model|adapter_model bytes|1kb|1_kb|443|kb$",
             "checkpoint|adapter|model|file|safetensors size|file|gb|mb|checkpoint large|big|"
             "huge|twice|double|small|empty|tiny|bytes|1kb|1_kb|kb$|only_kb !batch !memory",
         ),
@@ -273,9 +279,12 @@ ROWS = (
             "multi_node|multinode|two_nodes|2_nodes|second_node|several_nodes|other_node|"
             "nodes|node|worker_node|two_servers|2_servers|servers|second_server|two_machines|"
             "2_machines|second_machine|other_machine|machines|second_host|master|master_node|"
-            "master_addr @not|fails|@hang|timeout|timed_out|unable|wait|waits|"
+            "two_pcs|2_pcs|pcs$|nnodes|master_addr @not|fails|@hang|timeout|timed_out|unable|wait|"
+            "waits|"
             "waiting|forever connect|start|join|reach|init|rendezvous|communicat|@hang|timeout|"
             "torchrun",
+            "rendezvous|rdzv wait|waits|waiting|give_up|gives_up|timeout|timed_out|fails|@not|"
+            "forever",
         ),
         examples=("second node does not connect", "multi-node training is stuck at init"),
         why="MASTER_ADDR or the port is not reachable, an interface is chosen wrongly, versions "
@@ -293,7 +302,8 @@ ROWS = (
             "on_2|on_1|fewer|other_number|different_number|another_number|single_gpu|"
             "one_gpu|less_gpus|more_gpus @not|fails|error|mismatch !memory !oom !slow",
             "convert|merge|load|export|consolidate|combine zero|zero_3|deepspeed|fsdp|"
-            "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|one_file",
+            "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|one_file "
+            "!loss !restart",
         ),
         examples=("convert a DeepSpeed checkpoint", "merge FSDP sharded checkpoint into one file"),
         why="A sharded checkpoint is no state_dict of one file.",

@@ -73,7 +73,8 @@ ROWS = (
             "policy|reinforce|rloo|dapo|rollout|completion|completions|exploration|training|reward "
             "!cross_entropy !crossentropy !classif",
             "completion|completions|answers|samples|rollout|rollouts|responses|generations "
-            "@alike|no_diversity grpo|ppo|rl$|policy|group|rollout|reward !base !zero",
+            "@alike|no_diversity grpo|ppo|rl$|policy|group|rollout|reward !base !zero "
+            "!same>reward|score",
             "diversity|variety lose|lost|loses|@fall|collaps|vanish|gone|no$|low answers|samples|"
             "completions|outputs|rollouts|generat|rl$|grpo|ppo !dataset",
         ),

@@ -102,7 +102,10 @@ ROWS = (
             "slower|slow$|slows|slowdown|slowing every|each|gradual|progress|after|"
             "over_time|longer|as_training|during speed|training|step|steps|it/s|iteration|"
             "iterations|epoch|epochs|throughput|it$ !every_second !every_other !every_few "
-            "!@memory !ram$ !it_is_slow !its_slow !works_fine !degrees|temperature|clock|hot$",
+            "!@memory !ram$ !works_fine !degrees|temperature|clock|hot$ !accuracy "
+            "!curve",
+            "two_rates from|drops|goes|went|slows|becomes|became over|after|about|during|later|"
+            "within|hours|hour|again|restart !compil !gpus !upgrad !updat !batch_size",
             "slower_and_slower|more_and_more_slow",
             "at_first|first_time|beginning|initially|used_to|yesterday|started_with "
             "now|then|later|already each|every|per|one|an$|the>epoch|step|iteration|batch "
@@ -147,6 +150,7 @@ ROWS = (
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load "
             "0$|0% 100|99|98|97|96|95 !@hang !stands_still !forever !except",
             "gpu|gpus idl|starv|underutil|wait|sits|not_fully|not_used",
+            "gpu|gpus|gpu_util usage|util|utilization|utilisation|load low_percent !memory !@hang",
             "gpu|gpus|nvidia_smi|nvtop|utilization|utilisation 0%|zero|idle 100%|99%|98%|97%|96%|"
             "95% then|most_of_the_time|jump|alternat|switch|bounce|spik|for_a_second|fluctuat|"
             "oscillat|on_and_off !memory|vram !gpu_0|gpu0|gpu_1|gpu1|one_gpu|other|others|rank "
@@ -171,7 +175,9 @@ ROWS = (
         words=(
             "gpus|multi_gpu|ddp|fsdp|nodes|multi_node|dataparallel @not|only|slower|same|"
             "little|less faster|slower|speed|scal|speedup|improvement|than_one|than_1|"
-            "single !one_of !others !rest",
+            "single !one_of !others !rest !accuracy !curve",
+            "one|1$|single two|2$|four|4$|eight|8$|gpus|cards two_rates gpu|gpus|card|cards|a100|"
+            "h100|a6000|3090|4090|node|nodes !upgrad !updat !accuracy",
             "speedup|scaling @not|poor|bad|little",
             "ddp|dataparallel|data_parallel|fsdp slow|slower !hang",
             "gpus|2x|4x|8x only|just|barely>faster|speedup !compile",
@@ -223,7 +229,7 @@ ROWS = (
             "@hang dataloader|data_loader|loader|worker|workers|num_workers 0$|nothing|no_error|"
             "forever|minutes|never !each_epoch !every_epoch !start_of",
             "no_output|no_progress|nothing_happens|not_progress training|job|log|hours|"
-            "minutes|gpu|after|script",
+            "minutes|gpu|after|script !@loss",
             "@hang|stands_still|stays_at|forever|no_progress 100%|100_%|99%|util|utilization "
             "gpu|gpus|cards|gpu_util !slow !memory_util",
             "@hang|stands_still|forever epoch|step|steps|iteration|iterations random|sometimes|"
