@@ -2,7 +2,8 @@
 
 A phrase of a row is groups of words: each group must be in the text, in any order; `a>b` asks for
 an order. Of a group one word is enough, as its beginning (`fall` is also falls and falling), with
-`$` as a whole word, `_` for a space; `@name` is a family of words, and `!` excludes a text.
+`$` as a whole word, `_` for a space; `@name` is a family of words, `!` excludes a sentence and
+`!!` a text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ FAMILIES = {
     "rise": "increas|ris$|rise|rising|rose$|grow|grew|goes_up|go_up|going_up|went_up|climb|creep"
     "|explod|blow|shoot|skyrocket",
     "same": "same$|stuck|constant|flat$|plateau|stagnat|stay|remain|unchang|stops_at|hover",
-    "hang": "hang|hung$|stuck|freez|froze|stall|deadlock",
+    "hang": "hang|hung$|stuck|freez|froze|stall|deadlock|stands_still|nothing_happens|"
+    "never_finish|never_ends|never_returns|not_continue|not_proceed|waits_forever",
     "oom": "oom$|out_of_memory|out_of_vram|memory_error",
     "memory": "memory|vram|gpu_ram",
     "bad": "wors|bad$|badly|poor|terribl|wrong|random$|garbage|gibberish|nonsense|differ|low$|lower"
@@ -139,6 +141,9 @@ def _groups(phrase: str, sentences: tuple[str, ...]) -> int:
     stand in the next or the last one. Words that are further apart tell of different things."""
     groups = [each for each in phrase.split() if not each.startswith("!")]
     excluded = [each for each in phrase.split() if each.startswith("!")]
+    if any(_expression(each[1:]).search(sentence)
+           for each in excluded if each.startswith("!!") for sentence in sentences):  # fmt: skip
+        return 0
     size = sum(each.count(">") + 1 for each in groups)
     most = 0
     for at, sentence in enumerate(sentences):

@@ -12,6 +12,8 @@ ROWS = (
             "same|identical|repeated>data$|dataset|batch|batches|samples|order every|each|again|"
             "after|across|all|ranks !output !effective !inputs !eval()",
             "@not shuffle|shuffled|shuffling",
+            "rank|ranks|gpus|processes same|identical|equal>images|batch$|batches|samples|examples|"
+            "inputs|data$ !batch_size !@oom",
             "whole|entire|full|all|complete dataset|data$|samples every|each|all gpu|rank|"
             "process|worker|gpus !memory",
             "steps|iterations same|as_many|not_divid gpus|ddp epoch",

@@ -76,7 +76,7 @@ ROWS = (
             "loss|losses nothing_happens|no_progress|no_improvement|no_further|stops_improving|"
             "gets_stuck !resum",
             "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden !seed "
-            "!@loss>@zero",
+            "!@loss>@zero !nan$",
             "@same>loss !scale !accumul !seed !get_the_same !gets_the_same",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
@@ -146,6 +146,8 @@ ROWS = (
             "loss>@rise !@eval !accumul !resum !batch_size !up_and_down !gan$ !generator "
             "!discriminator !warm_restart !cosine_restart !sgdr",
             "training|train|run|model diverg|unstable|instab !seed !two_runs !same_run",
+            "training|run|fine_tun|finetun|bert collaps|collapses !mode_collaps !gan$ !reward "
+            "!entropy !embedding !contrastive !accuracy>collaps",
         ),
         examples=("loss explodes after a while", "training is unstable", "the loss diverges"),
         why="Steps are too large for the curvature: the learning rate, the warm-up, no clipping, "
@@ -184,7 +186,8 @@ ROWS = (
         words=(
             "loss|curve sine|wave|waves|periodic|cyclic|cycles|oscillat !discriminator "
             "!generator",
-            "loss oscillat|fluctuat|nois|zig_zag|zigzag|up_and_down|bounc|wild|jumpy|"
+            "loss oscillat|fluctuat|nois|zig_zag|zigzag|up_and_down|bounc|wild|jumpy|jumping|"
+            "jumps_between|jumps_around|like_crazy|all_over_the_place|"
             "saw_tooth|sawtooth !discriminator !generator",
             "loss period",
         ),
@@ -299,7 +302,8 @@ ROWS = (
     Cause(id="schedule-not-followed",
         words=(
             "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
-            "too_early|too_slow|too_short|twice|constant|flat|jumps !without !loss !accuracy !slurm "
+            "too_early|too_slow|too_short|twice|constant|flat|jumps !without !no_warm|no_sched !loss "
+            "!accuracy !slurm "
             "!job !gpu",
         ),
         examples=("learning rate warmup seems to be ignored",

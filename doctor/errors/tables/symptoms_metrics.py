@@ -113,6 +113,8 @@ ROWS = (
             "every_single|every|all_the|all$|each>image|images|picture|pictures|photo|sample|"
             "samples|input|patient|sentence|text|row !batch !runs !seed !generat !epoch !loss "
             "!token !gpu !repeat",
+            "predict|predicts|classif|segment everything|all_of_them background|class$|label|"
+            "negative|positive|normal",
             "f1|recall|precision|accuracy @zero minority|rare|positive|one|some|small "
             "class|classes|label",
             "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
@@ -216,7 +218,7 @@ ROWS = (
             "!every_epoch !steps_at",
             "@eval>loss|error|perplexity @rise|wors|higher|diverg !merg",
             "@eval accuracy|acc$|score|metric|metrics|f1|performance|results @bad|@fall|"
-            "@same|@not|chance|gap",
+            "@same|@not|chance|gap !!never_finish|never_ends !rank_0 !batch_size",
             "overfit",
             "generaliz|generalis @not|bad|poor",
             "train|training>acc|accuracy|f1|score>@eval>only|just|lower|less|wors",

@@ -97,13 +97,14 @@ ROWS = (
     ),
     Cause(id="saved-model-differs",
         words=(
-            "load|loaded|loading|reload|saved|saving|save model|weights|checkpoint|file|"
+            "load|loaded|loading|reload|saved|saving|save model|weights|checkpoint|file|folder|"
             "inference @bad|different|random|accuracy|predictions|results|perform !merg "
             "!slow !minutes !resum",
             "after_loading|after_saving|after_reloading|when_loaded @bad|different|random "
             "!merg !resum",
             "load|loaded|loading|reload|save|saved|saving|restart new_session|new_python|next_day|"
-            "another_script|new_notebook|new_process|new_kernel|test_script|before_restart "
+            "another_script|new_notebook|another_notebook|other_notebook|new_process|new_kernel|"
+            "test_script|before_restart|today|next_morning "
             "@bad|different|random|accuracy|0%|predictions !merg !resum",
             "loss start|begin|initial load|loaded|loading checkpoint|weights|pretrained 9.|10.|11.|"
             "12.|should_be|expected|instead_of !resum !scratch !merg",
@@ -191,6 +192,9 @@ ROWS = (
             "batch|batched|batching|padding|pad$|left_padding chang|differ|different|affect|"
             "wrong|depend|influence result|results|output|outputs|answer|logits|generation|"
             "prediction !accumul !larger !increas",
+            "batch_size_1|batch_of_1|batch_1|batch_size_of_1 accuracy|acc$|exact_match|score|bleu|"
+            "rouge|f1|result|results|answers eval|evaluat|inference|generat|decod|predict !train "
+            "!@memory !accumul",
             "padding|pad$|left_padding|pad_token|shorter|different_length|different_lengths "
             "batch|batched|batch_size|together|prompts generat|output|outputs|answer|inference "
             "@bad|nonsense|empty|pad$|strange|broken !train",
@@ -228,6 +232,8 @@ ROWS = (
             "new|newly|added|special|additional>token>@not|unknown|split|random|no_effect|"
             "untrained !stop !generat !eos",
             "ignor>new|added|special>token",
+            "added|add|adding words|tokens|vocab|vocabulary tokenizer|resiz|embedding "
+            "ignor|never|strange|split|unknown|not_learn|no_effect !eos !stop !pad_token",
             "tokenizer|vocab mismatch|not_match|differ",
         ),
         examples=("added tokens are not learned", "new tokens are split", "tokenizer mismatch"),
@@ -244,6 +250,8 @@ ROWS = (
             "huge|larger|bigger large|big|size|as_large|as_big|gb|than !@memory !slow "
             "!batch !loss !accuracy",
             "adapter|safetensors|checkpoint|pytorch_model|adapter_model bytes|1kb|1_kb|443|kb$",
+            "checkpoint|checkpoints gb where_does|why|so_large|so_big|so_much|come_from|comes_from|"
+            "deleted|remove !@oom !@memory !slow !disk",
             "checkpoint|adapter|model|file|safetensors size|file|gb|mb|checkpoint large|big|"
             "huge|twice|double|small|empty|tiny|bytes|1kb|1_kb|kb$|only_kb !batch !memory",
         ),

@@ -57,8 +57,7 @@ ROWS = (
     ),
     Cause(id="busy-but-slow",
         words=(
-            "util|utilization|utilisation 100|99|full slow|slower|watt|watts|power !@hang "
-            "!stands_still",
+            "util|utilization|utilisation 100|99|full slow|slower|watt|watts|power !!@hang",
         ),
         examples=(
             "GPU utilization is 100% but training is slow",
@@ -148,7 +147,7 @@ ROWS = (
             "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$ !@hang "
             "!stands_still !100_% !100% !forever !out_of",
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load "
-            "0$|0% 100|99|98|97|96|95 !@hang !stands_still !forever !except",
+            "0$|0% 100|99|98|97|96|95 !!@hang !forever !except",
             "gpu|gpus idl|starv|underutil|wait|sits|not_fully|not_used",
             "gpu|gpus|gpu_util usage|util|utilization|utilisation|load low_percent !memory !@hang",
             "gpu|gpus|nvidia_smi|nvtop|utilization|utilisation 0%|zero|idle 100%|99%|98%|97%|96%|"
@@ -212,6 +211,8 @@ ROWS = (
             "slower>than !qlora|4bit|4_bit|8bit|8_bit|quantiz !compile !gpus !the_others !ddp "
             "!validation|evaluation",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
+            "h100|h200|b200|a100|mi300x disappoint|hoped|expected|heard_of|factor|promised|supposed "
+            "two_rates|it/s|faster|speed",
         ),
         examples=("training is very slow", "slower than a A100 should be",
             "much slower than expected"),
@@ -270,6 +271,8 @@ ROWS = (
             "!second|other|others|third|half !avail>true !available>yes !gpu|code|it$>sees",
             "@not>see|detect|find|use|using|recogni gpu|gpus|cuda !second|other|others|third|half "
             "!avail>true !avail>yes !gpu|code|it$>sees",
+            "falls_back|fall_back|fell_back|fallback cpu",
+            "no_nvidia_driver|no_cuda_driver|no_gpu_driver found|docker|container|torch|image",
             "is_available false",
             "cuda avail false",
             "running|runs|trains|training on_cpu|on_the_cpu|cpu_instead",
@@ -288,6 +291,8 @@ ROWS = (
             "device_count|available|true @not>use|used|using|utiliz|touch !false !@not>avail "
             "!@not>found|detect|recogni|see !memory",
             "is_available true cpu|0%|slow|idle",
+            "gpu|gpus|cuda|card|3060|4060|3090|4090 low_percent|0% cpu|processor 100%|100_%|"
+            "all_cores|full !!@hang",
             "gpu|cuda sees|detected|found|available|is_available 0%|1%|2%|3%|idle|zero|unused "
             "cpu !false !@not>avail !util>drop",
         ),
