@@ -248,7 +248,8 @@ ROWS = (
             "most|every|nearly|100%|max",
             "reward|rewards|reward_std|advantage|advantages @not|@same|collaps|equal|"
             "identical|@zero|drop",
-            "group|answers|completions|generations same|equal|identical>reward|rewards|score|scores",
+            "group|answers|completions|generations same|equal|identical>reward|rewards|score|"
+            "scores",
             "grpo|ppo|rloo|reinforce|rlhf|rl$ reward|rewards|reward_std|advantage|advantages|"
             "loss @not|@same|collaps|equal|identical|@zero",
             "kl$ explod|blow|@rise !vae",
@@ -302,7 +303,8 @@ ROWS = (
     Cause(id="schedule-not-followed",
         words=(
             "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
-            "too_early|too_slow|too_short|twice|constant|flat|jumps !without !no_warm|no_sched !loss "
+            "too_early|too_slow|too_short|twice|constant|flat|jumps !without !no_warm|"
+            "no_sched !loss "
             "!accuracy !slurm "
             "!job !gpu",
         ),

@@ -137,7 +137,8 @@ ROWS = (
             "expected|high !zero2|zero_2",
             "why|how_much @memory|@oom !releas !free",
             "@oom first|very_first>step|batch|iteration|forward",
-            "@oom immediately|at_once|right_away|right_at_the_start|batch_1|batch_size_1|batch_of_1",
+            "@oom immediately|at_once|right_away|right_at_the_start|batch_1|batch_size_1|"
+            "batch_of_1",
         ),
         examples=("uses more memory than expected", "why do I get out of memory with a 7B model"),
         why="Weights, gradients and the two moments of Adam in fp32 take 16 bytes per parameter; "

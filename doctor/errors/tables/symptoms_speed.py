@@ -40,7 +40,8 @@ ROWS = (
         words=(
             "throttl|thermal|overheat",
             "clock|clocks|mhz @fall|low|lower|slow gpu|sm$|card|temperature|hot|heat|training",
-            "clock|clocks|mhz|frequency @fall|down|low|lower|from degrees|temperature|hot|heat|warm",
+            "clock|clocks|mhz|frequency @fall|down|low|lower|from degrees|temperature|hot|"
+            "heat|warm",
             "temperature|hot|heat|degrees|80c|83c|85c|86c|87c|88c|89c|90c|91c|95c gpu|card|"
             "training slow|slower|slows|drop|drops|clock|hot|high",
         ),
@@ -140,7 +141,8 @@ ROWS = (
     ),
     Cause(id="gpu-not-busy",
         words=(
-            "every_second|every_other|every_few|every_third|every_10|every_100|every_n|every_4|every_8|"
+            "every_second|every_other|every_few|every_third|every_10|every_100|every_n|"
+            "every_4|every_8|"
             "periodic|regularly|sometimes step|steps|batch|batches|iteration slow|slower|"
             "stall|pause|longer|spike",
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load @bad|"
@@ -211,7 +213,9 @@ ROWS = (
             "slower>than !qlora|4bit|4_bit|8bit|8_bit|quantiz !compile !gpus !the_others !ddp "
             "!validation|evaluation",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
-            "h100|h200|b200|a100|mi300x disappoint|hoped|expected|heard_of|factor|promised|supposed "
+            "h100|h200|b200|a100|mi300x disappoint|not>worth",
+            "h100|h200|b200|a100|mi300x hoped|expected|heard_of|factor|promised|"
+            "supposed "
             "two_rates|it/s|faster|speed",
         ),
         examples=("training is very slow", "slower than a A100 should be",
