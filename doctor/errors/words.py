@@ -74,6 +74,10 @@ _RATE = re.compile(
 )
 FARTHER = 1.3
 """From which ratio on two times or rates of one thing are told because they differ. Our own."""
+_LOSS = re.compile(
+    r"\bloss\w*\b[^.!?]{0,40}?\bfrom (\d{1,5}(?:\.\d{1,6})?) ?(?:up |down )?to (\d{1,5}(?:\.\d{1,6})?)",
+    re.IGNORECASE,
+)
 _LOW = re.compile(r"(?<![\w.-])(?:[1-5]?\d ?- ?)?[1-5]?\d ?%")
 
 
@@ -95,7 +99,7 @@ def is_prose(text: str) -> bool:
 def symptoms(text: str) -> tuple[tuple[int, Cause], ...]:
     """The symptoms that the text tells of, with their numbers of groups, the most first."""
     sentences = _sentences(text)
-    found = [(told, row) for row in _rows() if (told := _told(row, sentences))]
+    found = [(told, row) for row in rows() if (told := _told(row, sentences))]
     return tuple(sorted(found, key=lambda pair: -pair[0]))
 
 
@@ -118,6 +122,10 @@ def _figures(sentence: str, near: str) -> str:
         max(values) >= FARTHER * min(values) > 0 for values in _rates(near) if values
     ):
         words += " two_rates"
+    if change := _LOSS.search(sentence):
+        before, now = float(change[1]), float(change[2])
+        words += " loss_stays" if 0.95 * before <= now <= 1.05 * before else ""
+        words += " loss_rises" if now >= FARTHER * before > 0 else ""
     return words + (" low_percent" if _LOW.search(sentence) else "")
 
 
@@ -177,7 +185,8 @@ def _beginning(word: str) -> str:
 
 
 @functools.cache
-def _rows() -> tuple[Cause, ...]:
+def rows() -> tuple[Cause, ...]:
+    """All symptoms, those that say more about a thing first."""
     names = ("policy", "metrics", "loss", "memory", "speed", "slowness", "model", "kinds", "data")
     tables = (import_module(f"doctor.errors.tables.symptoms_{each}") for each in names)
     return tuple(row for table in tables for row in table.ROWS)

@@ -75,7 +75,7 @@ ROWS = (
         words=(
             "diffusion|sdxl|flux|dreambooth|lora|stable_diffusion|unet|ddpm|vae|textual_inversion|"
             "controlnet images|image|pictures|samples|outputs|faces|generat grey|gray|noise|noisy|"
-            "blurry|blurred|washed|oversaturat|saturat|burn|burnt|fried|artefact|artifact|same|"
+            "blurry|blurred|washed|oversaturat|saturat|burn|burnt|fried|artefact|artifact|same|stripe|melt|"
             "ignores_the_prompt|distort|deform !black !@memory !@oom !slow !error",
         ),
         examples=("the diffusion lora produces grey or noisy images",

@@ -73,6 +73,7 @@ ROWS = (
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
             "!up_and_down !oscillat !learning_rate>@zero !lr$>@zero !contrastive !dpo",
             "model|network|net$|lstm|rnn|cnn|transformer|mlp|gan$ @not>learn>anything|at_all",
+            "loss_stays",
             "loss|losses nothing_happens|no_progress|no_improvement|no_further|stops_improving|"
             "gets_stuck !resum",
             "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden !seed "
@@ -143,6 +144,7 @@ ROWS = (
     Cause(id="loss-diverges",
         words=(
             "loss diverg|explod|blow",
+            "loss_rises !@eval !resum !restart !batch_size",
             "loss>@rise !@eval !accumul !resum !batch_size !up_and_down !gan$ !generator "
             "!discriminator !warm_restart !cosine_restart !sgdr",
             "training|train|run|model diverg|unstable|instab !seed !two_runs !same_run",
@@ -230,7 +232,7 @@ ROWS = (
     ),
     Cause(id="learning-rate-stays-zero",
         words=(
-            "learning_rate|lr$ @zero !resum|restart",
+            "learning_rate|lr$ @zero !resum|restart !normali !learning_rates",
         ),
         examples=("learning rate is 0", "learning_rate stays zero"),
         why="The first step of a warm-up has rate 0. Later zeros come from a scheduler that was "

@@ -27,7 +27,7 @@ ROWS = (
     Cause(id="memory-at-evaluation",
         words=(
             "@oom|@memory @eval|inference|predict|prediction|generate during|only|but|fits|"
-            "fine|at$|when|in$|after !ram !leak",
+            "fine|at$|when|in$|after|loop|makes !ram !leak",
         ),
         examples=(
             "training fits but CUDA OOM during evaluation",
@@ -113,6 +113,8 @@ ROWS = (
         words=(
             "@memory @rise|leak|fills|accumulat !on_ram|cpu_ram|system_ram|host_ram|cpu_memory",
             "memory_leak",
+            "every|each>batch|step|iteration|epoch mb|mib|gb|gib more|higher|additional !ram$ !host "
+            "!server !disk !download",
             "@memory shrink|shrinks|less_and_less|@fall free|available|left|room every|each|"
             "steps|epoch|time|after|until !learning_rate !cpu_ram|system_ram|free_m",
             "@oom after hours|steps|epochs|epoch|iterations|while|some|few|minutes !@eval",

@@ -67,6 +67,7 @@ ROWS = (
             "rubbish|weird|jibberish !not>garbage|gibberish|nonsense !gguf|ollama|onnx|merge|"
             "merged",
             "gibberish|jibberish",
+            "exclamation_mark|exclamation_marks|exclamation output|prints|answer|generat|only|model",
         ),
         examples=("outputs gibberish", "model produces garbage after fine-tuning"),
         why="NaN or overflow in fp16 (the token 0 prints as !), another tokenizer or prompt format "

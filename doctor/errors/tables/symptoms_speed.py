@@ -278,6 +278,8 @@ ROWS = (
             "falls_back|fall_back|fell_back|fallback cpu",
             "no_nvidia_driver|no_cuda_driver|no_gpu_driver found|docker|container|torch|image",
             "is_available false",
+            "torch.version.cuda|version.cuda none|empty|nothing",
+            "device_count 0$|zero",
             "cuda avail false",
             "running|runs|trains|training on_cpu|on_the_cpu|cpu_instead",
         ),
