@@ -61,10 +61,18 @@ _WISH = re.compile(
     r"\W*(?:(?:is it|would it be) possible to|where (?:do|can) (?:i|you|one)|who (?:can|has)|"
     r"(?:do|does) (?:someone|somebody|anyone|anybody) (?:know (?:a|an|of)\b|have a\b)|"
     r"i would like to know how many|what does .{1,60} do\b|what is the (?:difference|best)|"
+    r"i (?:have read (?:that|about)|know that)\b|"
     r"(?:we|i) (?:plan|want|intend) to (?:buy|rent)|can (?:i|we) (?:train|use|run) two\b)",
     re.IGNORECASE,
 )
 """A sentence that asks for a thing, or for knowledge, and tells of no fault."""
+_CONTENT = re.compile(
+    r"\b(?:is|'s) (?:fine|ok|okay) for (?:me|us)\b|\bam happy with\b|"
+    r"\bis what (?:we|i) (?:had )?expected\b|"
+    r"\b(?:only|just) want(?:ed)? to (?:report|document|share|thank)\b",
+    re.IGNORECASE,
+)
+"""Somebody tells that nothing is wrong."""
 
 
 _RATE = re.compile(
@@ -75,7 +83,8 @@ _RATE = re.compile(
 FARTHER = 1.3
 """From which ratio on two times or rates of one thing are told because they differ. Our own."""
 _LOSS = re.compile(
-    r"\bloss\w*\b[^.!?]{0,40}?\bfrom (\d{1,5}(?:\.\d{1,6})?) ?(?:up |down )?to (\d{1,5}(?:\.\d{1,6})?)",
+    r"\bloss\w*\b[^.!?]{0,40}?\bfrom (\d{1,5}(?:\.\d{1,6})?) ?(?:up |down )?"
+    r"to (\d{1,5}(?:\.\d{1,6})?)",
     re.IGNORECASE,
 )
 _LOW = re.compile(r"(?<![\w.-])(?:[1-5]?\d ?- ?)?[1-5]?\d ?%")
@@ -96,6 +105,7 @@ def is_prose(text: str) -> bool:
     return is_said(text) and bool(_PERSON.search(text)) and len(_SENTENCE.split(text.strip())) > 1
 
 
+@functools.lru_cache(maxsize=1)
 def symptoms(text: str) -> tuple[tuple[int, Cause], ...]:
     """The symptoms that the text tells of, with their numbers of groups, the most first."""
     sentences = _sentences(text)
@@ -108,9 +118,17 @@ def is_told(row: Cause, text: str) -> bool:
     return is_said(text) and bool(_told(row, _sentences(text)))
 
 
-def _sentences(text: str) -> tuple[str, ...]:
+def told_sentences(text: str) -> tuple[str, ...]:
+    """The sentences that may tell of a fault."""
+    if _CONTENT.search(text):
+        return ()
     sentences = _SENTENCE.split(re.sub(r"n['’]t\b", " not", text).strip())
-    told = [each for each in sentences if not _WISH.match(each)]
+    return tuple(each for each in sentences if not _WISH.match(each))
+
+
+def _sentences(text: str) -> tuple[str, ...]:
+    """These, with words for what their numbers say."""
+    told = told_sentences(text)
     near = [" ".join(told[max(at - 1, 0) : at + 2]) for at in range(len(told))]
     return tuple(each + _figures(each, around) for each, around in zip(told, near, strict=True))
 

@@ -10,7 +10,7 @@ ROWS = (
             "same|identical|equal loss|losses every|all|each|across rank|ranks|gpu|gpus|"
             "process|processes",
             "same|identical|repeated>data$|dataset|batch|batches|samples|order every|each|again|"
-            "after|across|all|ranks !output !effective !inputs !eval()",
+            "after|across|all|ranks !output !effective !inputs !eval() !seed !same_machine",
             "@not shuffle|shuffled|shuffling",
             "rank|ranks|gpus|processes same|identical|equal>images|batch$|batches|samples|examples|"
             "inputs|data$ !batch_size !@oom",

@@ -8,7 +8,7 @@ ROWS = (
     Cause(id="pictures-black",
         words=(
             "black|nan|all_zero picture|pictures|image|images|samples fp16|half_precision|float16|"
-            "vae|sdxl|diffusion|generat !black_and_white !dataset !loss",
+            "vae|sdxl|diffusion|generat !black_and_white !dataset !loss>nan|rise|explod",
             "black>picture|pictures|image|images|samples diffusion|sdxl|flux|dreambooth|vae|"
             "sampling !black_and_white !dataset !loss>nan|rise|explod",
             "picture|pictures|image|images|samples|previews black diffusion|sdxl|flux|dreambooth|"
@@ -75,7 +75,8 @@ ROWS = (
         words=(
             "diffusion|sdxl|flux|dreambooth|lora|stable_diffusion|unet|ddpm|vae|textual_inversion|"
             "controlnet images|image|pictures|samples|outputs|faces|generat grey|gray|noise|noisy|"
-            "blurry|blurred|washed|oversaturat|saturat|burn|burnt|fried|artefact|artifact|same|stripe|melt|"
+            "blurry|blurred|washed|oversaturat|saturat|burn|burnt|fried|artefact|artifact|"
+            "same|stripe|melt|"
             "ignores_the_prompt|distort|deform !black !@memory !@oom !slow !error",
         ),
         examples=("the diffusion lora produces grey or noisy images",
@@ -99,7 +100,8 @@ ROWS = (
             "ignor|ignores|disregard system_prompt|instruction|instructions|persona|context",
             "prompt|instruction|question back|echo|echoes|parrot generat|output|model|"
             "answer|repeats|returns",
-            "tool|tools|function_call|json|xml|yaml|structured|schema|format|formatting|markdown|think|"
+            "tool|tools|function_call|json|xml|yaml|structured|schema|format|formatting|"
+            "markdown|think|"
             "reasoning|latex|code malform|break|breaks|broken|invalid|wrong|ignor|@not|lost|"
             "missing|forgets|mess model|llm|answer|answers|output|outputs|repl|respon|generat|"
             "call|calls|calling|mode|fine_tun|finetun|lora|sft !error !checkpoint !gpu !script "

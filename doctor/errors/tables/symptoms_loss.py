@@ -42,7 +42,7 @@ ROWS = (
             "loss before resum|restart|continu|reload after|now|then !kernel !@eval",
             "loss|perplexity|metric|accuracy resum|restart|reload|continu|from_checkpoint|"
             "from_a_checkpoint @rise|jump|spik|high|wors|back|as_large|as_big|large|initial|"
-            "starts_from|starts_at|starts_with|like_new|"
+            "starts_from|starts_at|starts_with|like_new|like_that_of|like_epoch|as_in_epoch|"
             "beginning !rate_restart !warm_restart !cosine !sgdr",
         ),
         examples=("loss jumps after resume", "the loss is higher after resuming from a checkpoint"),

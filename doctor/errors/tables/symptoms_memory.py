@@ -113,7 +113,8 @@ ROWS = (
         words=(
             "@memory @rise|leak|fills|accumulat !on_ram|cpu_ram|system_ram|host_ram|cpu_memory",
             "memory_leak",
-            "every|each>batch|step|iteration|epoch mb|mib|gb|gib more|higher|additional !ram$ !host "
+            "every|each>batch|step|iteration|epoch mb|mib|gb|gib more|higher|additional "
+            "!ram$ !host "
             "!server !disk !download",
             "@memory shrink|shrinks|less_and_less|@fall free|available|left|room every|each|"
             "steps|epoch|time|after|until !learning_rate !cpu_ram|system_ram|free_m",

@@ -124,7 +124,8 @@ ROWS = (
             "background|majority|category|negative|positive|zeros|mask !labels !stuck "
             "!different_class !all_classes !each_class",
             "predict|predicts|predictions|classif|segment|everything|all|outputs "
-            "background|majority|category|negative|positive|zeros|mask|masks|class>only|always|everywhere|"
+            "background|majority|category|negative|positive|zeros|mask|masks|class>only|"
+            "always|everywhere|"
             "every_time|for_all|for_every|for_each !labels !different_class",
         ),
         examples=(
@@ -249,6 +250,8 @@ ROWS = (
             "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"
             "unseen|deploy|patients|users @bad|fails|drop !load !save !session !saved",
             "data_leak|leakage|leaking",
+            "100%|100_%|99.9%|perfect test$|test_set|validation|holdout overlap|split|suspicious|"
+            "fishy|too_good|believe|trust !load !save",
         ),
         examples=("accuracy is suspiciously high", "accuracy of 100% at once", "data leakage"),
         why="The answer is in the input: samples of the test set in training, a label among the "

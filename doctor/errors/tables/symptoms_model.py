@@ -42,11 +42,12 @@ ROWS = (
             "no_matter|whatever|regardless|for_any|every_prompt|every_question|"
             "any_question|any_prompt",
             "repeat|repeats|repeating answer|answers|response|line|paragraph|question|text|"
-            "same !until !max_new_tokens !twice !whisper|asr|wer$|speech",
+            "same !until !max_new_tokens !twice !whisper|asr|wer$|speech !!reward|ppo$|grpo",
             "stuck|loop|loops|looping loop|token|word|phrase|sentence generat|output|"
             "answer|decod|inference|text !the_loss !train",
             "repeat|repeats|repeating|repeated itself|same|token|tokens|word|words|"
-            "sentence|sentences|endless|over|phrase|output|generat !whisper|asr|wer$|speech",
+            "sentence|sentences|endless|over|phrase|output|generat !whisper|asr|wer$|speech "
+            "!!reward|ppo$|grpo",
             "repetit",
             "same token|word|output|answer|sentence|phrase|text|caption over_and_over|"
             "again|for_every|for_each|for_all|every_time",
@@ -67,7 +68,8 @@ ROWS = (
             "rubbish|weird|jibberish !not>garbage|gibberish|nonsense !gguf|ollama|onnx|merge|"
             "merged",
             "gibberish|jibberish",
-            "exclamation_mark|exclamation_marks|exclamation output|prints|answer|generat|only|model",
+            "exclamation_mark|exclamation_marks|exclamation output|prints|answer|generat|"
+            "only|model",
         ),
         examples=("outputs gibberish", "model produces garbage after fine-tuning"),
         why="NaN or overflow in fp16 (the token 0 prints as !), another tokenizer or prompt format "

@@ -109,7 +109,7 @@ ROWS = (
             "slower_and_slower|more_and_more_slow",
             "at_first|first_time|beginning|initially|used_to|yesterday|started_with "
             "now|then|later|already each|every|per|one|an$|the>epoch|step|iteration|batch "
-            "take|takes|took|need|needs|needed|minute|minutes|min$|seconds|sec$|hours !compil "
+            "minute|minutes|min$|seconds|sec$|hours|two_rates !compil "
             "!@memory !fast",
             "speed|throughput|it/s @fall|lower time|over|from|after|during",
             "each|every>epoch|step|iteration>longer|slower>than|before|previous|last",
@@ -210,11 +210,13 @@ ROWS = (
             "slower|slow than|expected|very|too|extremely|should|so$ training|train|fine_tuning|"
             "finetuning|step|model|gpu|it$|inference|run !qlora|4bit|4_bit|8bit|8_bit|quantiz "
             "!compile !gpus !the_others !ddp !checkpoint !validation|evaluation",
+            "s/it|seconds_per|sec_per|per_step|per_iteration|it/s be_right|is_this_normal|"
+            "is_that_normal|so_long|too_long|reasonable !qlora|4bit !gpus",
             "slower>than !qlora|4bit|4_bit|8bit|8_bit|quantiz !compile !gpus !the_others !ddp "
             "!validation|evaluation",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
             "h100|h200|b200|a100|mi300x disappoint|not>worth",
-            "h100|h200|b200|a100|mi300x hoped|expected|heard_of|factor|promised|"
+            "h100|h200|b200|a100|mi300x hoped|heard_of|factor|promised|"
             "supposed "
             "two_rates|it/s|faster|speed",
         ),
@@ -362,7 +364,8 @@ ROWS = (
     Cause(id="one-gpu-idle",
         words=(
             "one|only|single|first|second|other|others|rest|gpu_0|gpu_1|half gpu|gpus|card|cards "
-            "used|use|uses|working|works|idle|0%|never|busy|utiliz !amd !possible_to !@memory "
+            "used|use|uses|working|works|idle|0%|never|busy|utiliz !mostly_idle !idle_again "
+            "!amd !possible_to !@memory "
             "!slow !@oom !faster "
             "!no_process !hang !not_freed !cpu !container",
         ),
