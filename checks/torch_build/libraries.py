@@ -48,7 +48,7 @@ def libraries_match(
 ) -> Verdict:
     other = companions(interpreter)
     if isinstance(torch, Unknown):
-        return other or unknown(torch.reason)
+        return other or written_twice(interpreter, None) or unknown(torch.reason)
     if torch.cudnn_error:
         known = first(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
         text = f"cuDNN reports: {torch.cudnn_error}"

@@ -10,7 +10,8 @@ from importlib import import_module
 from doctor.errors.cause import Cause
 from doctor.errors.decided import decided
 from doctor.errors.index import ENTRIES
-from doctor.errors.words import is_said, is_told
+from doctor.errors.nearness import likeliest
+from doctor.errors.words import is_prose, is_said, is_told
 from doctor.errors.words import symptoms as symptoms_of
 
 LONGEST = 4_000
@@ -21,7 +22,9 @@ MOST = 4
 """Causes of one message: more are no help."""
 
 MOST_TOLD = 2
-"""Symptoms of one text in words."""
+"""Symptoms of one sentence."""
+MOST_LIKELY = 3
+"""Symptoms of several sentences, which are vaguer."""
 
 SURE = 3
 """Groups of words of a symptom that leads where a message is a small part of the text."""
@@ -110,6 +113,8 @@ def with_message(
 
     found.sort(key=order)
     known = _specific(found, text)
+    if symptoms and is_prose(text):  # what people write has forms of sentences, too
+        known = [each for each in known if not each.quotes]
     told = _told(known, text) if symptoms and causes is None and is_said(text) else []
     return tuple(dict.fromkeys((*told, *known)))[:MOST]
 
@@ -118,8 +123,10 @@ def _told(known: list[Cause], text: str) -> list[Cause]:
     """The symptoms that a text in words tells of, after the rows of which most of it is the
     message."""
     said = symptoms_of(text)
-    told = [row for groups, row in said if groups >= said[0][0] - 1][:MOST_TOLD]
     sure = bool(said) and said[0][0] >= SURE
+    told = [row for groups, row in said if groups >= said[0][0] - 1][:MOST_TOLD]
+    if is_prose(text):
+        told = [*likeliest(text, MOST_LIKELY)]
     ids = {each.id for each in known
            if each.role != "condition" and (not sure or _share(each, text) >= MOSTLY)}  # fmt: skip
     leading = [each for each in told if not ids or not ids.isdisjoint(each.refines)]

@@ -528,6 +528,22 @@ def test_packages_that_write_the_same_files_are_named(
     assert libraries_match(*packages, libraries=mixed, torch=V2_15).status is FAIL
 
 
+@pytest.mark.parametrize(
+    ("packages", "status"),
+    [
+        ((NCCL_13,), UNKNOWN),
+        ((NCCL_13, "nvidia-cublas-cu12==12.8.4.1"), UNKNOWN),
+        (("nvidia-ml-py==12.560.30", "nvidia-cudnn-cu12==9.10.2.21"), UNKNOWN),
+        ((NCCL_12, NCCL_13), WARN),
+    ],
+)
+def test_a_list_of_packages_names_them_without_the_cuda_of_torch(
+    packages: tuple[str, ...], status: Status
+) -> None:
+    verdict = libraries_match(*packages, libraries=UNREAD, torch=Unknown(reason="not in it"))
+    assert verdict.status is status
+
+
 def test_the_package_of_torchs_cuda_is_kept() -> None:
     verdict = libraries_match(NCCL_12, NCCL_13, libraries=UNREAD, torch=V2_15)
     assert verdict.commands == (

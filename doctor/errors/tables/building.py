@@ -121,7 +121,7 @@ ROWS = (
         commands=("python3-config --includes", "ldconfig -p | grep libcuda"),
     ),
     Cause(id="extension-not-built",
-        refines=("compile-failed",),
+        refines=("compile-failed", "library-does-not-fit"),
         messages=(r"Error (?:building extension '|compiling objects for extension)",
             r"ninja: build stopped|\['ninja', '-v'",
             r"command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\.exe|x86_64-linux-gnu-g\S{1,6})' "
@@ -144,6 +144,16 @@ ROWS = (
                 "the toolkit of torch's CUDA version and a GPU that they support. ds_report lists "
                 "each with its state. Or leave out what asks for it (offload to cpu, not nvme).",
                 ("ds_report",)),
+            Wording(r"torch_extensions/\S{1,200}\.so: cannot open shared object file",
+                "ImportError: /root/.cache/torch_extensions/py310_cu121/fused_adam/fused_adam.so: "
+                "cannot open shared object file: No such file or directory",
+                "The extension is built at its first use, and that did not end well: the compiler "
+                "failed, in this run or an earlier one, or another process was ended meanwhile.",
+                "Read the first error of the build above this line (ninja missing, nvcc of another "
+                "CUDA than torch's, no compiler). Then delete the extension's directory below "
+                "torch_extensions and start again; on a home directory that nodes share, give each "
+                "its own TORCH_EXTENSIONS_DIR.",
+                ('echo "$CUDA_HOME"', "ds_report")),
             Wording(r"Failed compiling llama\.cpp|llama\.cpp/\S{0,20}quantize'? (?:or|does)",
                 "RuntimeError: Unsloth: The file 'llama.cpp/llama-quantize' or "
                     "'llama.cpp/quantize' does",

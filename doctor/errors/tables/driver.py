@@ -133,7 +133,7 @@ ROWS = (
         commands=("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",), sources=("nvml-errors",),
         owner=Owner.ENVIRONMENT, next_check="DRV001"),
     Cause(id="kernel-module-not-loaded",
-        errors=("RuntimeError",),
+        errors=("RuntimeError",), refines=("cuda-unavailable",),
         messages=("Driver Not Loaded",
             "communicate with the NVIDIA driver"),
         examples=("nvmlInit: Driver Not Loaded",

@@ -87,7 +87,9 @@ ROWS = (
             "Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open"),
         why="Another cuDNN than the one in the wheel was loaded, most often through "
             "LD_LIBRARY_PATH, or the wheel's cuDNN no longer supports the GPU.",
-        fix="Make torch load only its own cuDNN: remove directories with another libcudnn from "
+        fix="Make torch load only its own cuDNN: where pip lists nvidia-cudnn twice (cu11, cu12), "
+            "uninstall the one of another CUDA than torch's and reinstall the other, as both write "
+            "the same files; and remove directories with another libcudnn from "
             "LD_LIBRARY_PATH and LD_PRELOAD. With torch 2.12 and 2.13, whose cuDNN 9.20 wheel "
             "lacks libcudnn_engines_tensor_ir, a system cuDNN that ldconfig lists has the same "
             "effect: upgrade torch, or remove the system's cuDNN.",

@@ -238,4 +238,47 @@ ROWS = (
             "replace the board.",
         commands=("nvidia-smi nvlink -e",), sources=("nvml-fields",),
         owner=Owner.MACHINE, role="warning"),
+    Cause(
+        id="package-database-locked",
+        wordings=(
+            Wording(
+                r"E: Could not get lock /var/lib/|E: Unable to acquire the dpkg frontend lock|"
+                r"can't create transaction lock on",
+                "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1234 "
+                "(unattended-upgr)",
+                "Another installation is at work; after a boot these are often automatic upgrades.",
+                "Wait until the process of that number has ended (ps -p NUMBER), then repeat the "
+                "command. Do not remove the lock while it runs.",
+                more=(
+                    "error: can't create transaction lock on /var/lib/rpm/.rpm.lock (Resource "
+                    "temporarily unavailable)",
+                ),
+            ),
+            Wording(
+                r"dpkg was interrupted, you must manually run",
+                "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to "
+                "correct the problem.",
+                "An installation was ended in the middle.",
+                "Finish it with sudo dpkg --configure -a, then repeat the command.",
+                ("sudo dpkg --configure -a",),
+            ),
+            Wording(
+                r"Thread died in Berkeley DB|DB_RUNRECOVERY: Fatal error",
+                "error: db5 error(-30973) from dbenv->failchk: BDB0087 DB_RUNRECOVERY: Fatal "
+                "error, "
+                "run database recovery",
+                "rpm was ended while it wrote, and its database is inconsistent: nothing can be "
+                "installed or removed.",
+                "End other rpm, yum and dnf processes, move /var/lib/rpm/__db.* to another "
+                "directory as a copy, and rebuild: sudo rpm --rebuilddb.",
+                ("ps aux | grep -E 'rpm|yum|dnf'", "sudo rpm --rebuilddb"),
+                more=(
+                    "error: rpmdb: BDB0113 Thread/process 2417/140 failed: BDB1507 Thread died in "
+                    "Berkeley DB library",
+                ),
+            ),
+        ),
+        why="The package manager refuses to work, so that no driver or library can be installed.",
+        owner=Owner.ENVIRONMENT,
+    ),
 )  # fmt: skip

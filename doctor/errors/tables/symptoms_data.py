@@ -10,8 +10,10 @@ ROWS = (
             "same|identical|equal loss|losses every|all|each|across rank|ranks|gpu|gpus|"
             "process|processes",
             "same|identical|repeated>data$|dataset|batch|batches|samples|order every|each|again|"
-            "after|across|all|ranks !output !effective !inputs !eval()",
+            "after|across|all|ranks !output !effective !inputs !eval() !seed !same_machine",
             "@not shuffle|shuffled|shuffling",
+            "rank|ranks|gpus|processes same|identical|equal>images|batch$|batches|samples|examples|"
+            "inputs|data$ !batch_size !@oom",
             "whole|entire|full|all|complete dataset|data$|samples every|each|all gpu|rank|"
             "process|worker|gpus !memory",
             "steps|iterations same|as_many|not_divid gpus|ddp epoch",

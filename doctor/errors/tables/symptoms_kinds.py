@@ -8,17 +8,21 @@ ROWS = (
     Cause(id="pictures-black",
         words=(
             "black|nan|all_zero picture|pictures|image|images|samples fp16|half_precision|float16|"
-            "vae|sdxl|diffusion|generat !black_and_white !dataset !loss",
+            "vae|sdxl|diffusion|generat !black_and_white !dataset !loss>nan|rise|explod",
             "black>picture|pictures|image|images|samples diffusion|sdxl|flux|dreambooth|vae|"
             "sampling !black_and_white !dataset !loss>nan|rise|explod",
+            "picture|pictures|image|images|samples|previews black diffusion|sdxl|flux|dreambooth|"
+            "vae|kohya|lora|comfyui|webui 1660|1650|1630|gtx_16 !black_and_white",
         ),
         examples=("SDXL gives black images in fp16",
             "black images at sampling, the loss is normal"),
         why="The decoder overflows in fp16 (the VAE of SDXL does), and NaN become black pixels; "
             "else a safety checker replaced the picture.",
-        fix="Decode in fp32 (pipe.vae.to(torch.float32), or upcast_vae()), with bf16, or with a "
-            "VAE made for fp16 (madebyollin/sdxl-vae-fp16-fix). If latents are NaN already, "
-            "the network itself overflows: bf16 or fp32.",
+        fix="Decode in fp32 (pipe.vae.to(torch.float32), or upcast_vae(); kohya and webui: "
+            "--no_half_vae), with bf16, or with a VAE made for fp16 "
+            "(madebyollin/sdxl-vae-fp16-fix). If latents or the loss are NaN already, "
+            "the network itself overflows: bf16 or fp32. A GTX 1630, 1650 or 1660 computes NaN in "
+            "fp16: train and generate in fp32 there (mixed_precision no).",
         role="symptom",
         commands=("doctor run --only NUM001",),
     ),
@@ -49,6 +53,8 @@ ROWS = (
             "whisper|asr|speech|transcri|wav2vec|wav2vec2|ctc wrong|other|english|language|"
             "translat|empty|blank|hallucinat|repeat|nothing|same|garbage|only !slow !@memory !@oom "
             "!import !install",
+            "whisper|asr|wav2vec|wav2vec2|ctc wer$|cer$|word_error_rate @rise|above|over|high|100|"
+            "130|percent|1.0$|@not !slow !@memory !@oom !import !install",
         ),
         examples=("whisper fine-tune outputs the wrong language",
             "wav2vec2 predicts only blanks",
@@ -69,7 +75,8 @@ ROWS = (
         words=(
             "diffusion|sdxl|flux|dreambooth|lora|stable_diffusion|unet|ddpm|vae|textual_inversion|"
             "controlnet images|image|pictures|samples|outputs|faces|generat grey|gray|noise|noisy|"
-            "blurry|blurred|washed|oversaturat|saturat|burn|burnt|fried|artefact|artifact|same|"
+            "blurry|blurred|washed|oversaturat|saturat|burn|burnt|fried|artefact|artifact|"
+            "same|stripe|melt|"
             "ignores_the_prompt|distort|deform !black !@memory !@oom !slow !error",
         ),
         examples=("the diffusion lora produces grey or noisy images",
@@ -93,7 +100,8 @@ ROWS = (
             "ignor|ignores|disregard system_prompt|instruction|instructions|persona|context",
             "prompt|instruction|question back|echo|echoes|parrot generat|output|model|"
             "answer|repeats|returns",
-            "tool|tools|function_call|json|xml|yaml|structured|schema|format|formatting|markdown|think|"
+            "tool|tools|function_call|json|xml|yaml|structured|schema|format|formatting|"
+            "markdown|think|"
             "reasoning|latex|code malform|break|breaks|broken|invalid|wrong|ignor|@not|lost|"
             "missing|forgets|mess model|llm|answer|answers|output|outputs|repl|respon|generat|"
             "call|calls|calling|mode|fine_tun|finetun|lora|sft !error !checkpoint !gpu !script "
@@ -133,6 +141,8 @@ ROWS = (
             "zero_3|zero2|zero3|deepspeed|tensor_parallel|pipeline|nodes between|than|vs$|versus|"
             "with|on$|compared !seed !slow !faster !@memory !batch_size !accumul !quantiz !merg "
             "!resum !util !vllm !load",
+            "gpus|ddp|fsdp|multi_gpu only|lower|wors|less>reach|accuracy|score|converg|result "
+            "config|epochs|settings|learning_rate|one_gpu|single_gpu !it/s !speed !hour !memory",
             "flash|flash_attention|sdpa|eager|fused|compile|torch.compile|liger|bf16|tf32|amp$|"
             "kernel|triton loss|losses|result|results|output|outputs|gradient|gradients|accuracy "
             "differ|different|deviat|mismatch|not_the_same|wors !slow !faster !vllm !error",

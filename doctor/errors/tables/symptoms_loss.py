@@ -39,9 +39,11 @@ ROWS = (
     ),
     Cause(id="loss-jumps-after-resume",
         words=(
+            "loss before resum|restart|continu|reload after|now|then !kernel !@eval",
             "loss|perplexity|metric|accuracy resum|restart|reload|continu|from_checkpoint|"
-            "from_a_checkpoint @rise|jump|spik|high|wors|back !rate_restart !warm_restart "
-            "!cosine !sgdr",
+            "from_a_checkpoint @rise|jump|spik|high|wors|back|as_large|as_big|large|initial|"
+            "starts_from|starts_at|starts_with|like_new|like_that_of|like_epoch|as_in_epoch|"
+            "beginning !rate_restart !warm_restart !cosine !sgdr",
         ),
         examples=("loss jumps after resume", "the loss is higher after resuming from a checkpoint"),
         why="The state is not the one that was saved: optimizer, scheduler or loss scale were not "
@@ -69,9 +71,14 @@ ROWS = (
     Cause(id="loss-does-not-fall",
         words=(
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
-            "!up_and_down !oscillat",
-            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden",
-            "@same>loss !scale !accumul",
+            "!up_and_down !oscillat !learning_rate>@zero !lr$>@zero !contrastive !dpo",
+            "model|network|net$|lstm|rnn|cnn|transformer|mlp|gan$ @not>learn>anything|at_all",
+            "loss_stays",
+            "loss|losses nothing_happens|no_progress|no_improvement|no_further|stops_improving|"
+            "gets_stuck !resum",
+            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul !spik !sudden !seed "
+            "!@loss>@zero !nan$",
+            "@same>loss !scale !accumul !seed !get_the_same !gets_the_same",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
         examples=("loss does not decrease", "my loss is not decreasing", "loss stays the same"),
@@ -137,9 +144,12 @@ ROWS = (
     Cause(id="loss-diverges",
         words=(
             "loss diverg|explod|blow",
+            "loss_rises !@eval !resum !restart !batch_size",
             "loss>@rise !@eval !accumul !resum !batch_size !up_and_down !gan$ !generator "
             "!discriminator !warm_restart !cosine_restart !sgdr",
             "training|train|run|model diverg|unstable|instab !seed !two_runs !same_run",
+            "training|run|fine_tun|finetun|bert collaps|collapses !mode_collaps !gan$ !reward "
+            "!entropy !embedding !contrastive !accuracy>collaps",
         ),
         examples=("loss explodes after a while", "training is unstable", "the loss diverges"),
         why="Steps are too large for the curvature: the learning rate, the warm-up, no clipping, "
@@ -152,6 +162,8 @@ ROWS = (
     Cause(id="loss-spikes-seen",
         words=(
             "loss spik|sudden|bump !resum !restart",
+            "loss suddenly|out_of_nowhere|at_once|within @rise|jump|spik|high !resum !restart "
+            "!load !@eval",
         ),
         examples=("loss spikes during pretraining", "sudden jump of the loss"),
         why="Single batches with outliers, a rate that is high for this stage, or a second moment "
@@ -176,7 +188,8 @@ ROWS = (
         words=(
             "loss|curve sine|wave|waves|periodic|cyclic|cycles|oscillat !discriminator "
             "!generator",
-            "loss oscillat|fluctuat|nois|zig_zag|zigzag|up_and_down|bounc|wild|jumpy|"
+            "loss oscillat|fluctuat|nois|zig_zag|zigzag|up_and_down|bounc|wild|jumpy|jumping|"
+            "jumps_between|jumps_around|like_crazy|all_over_the_place|"
             "saw_tooth|sawtooth !discriminator !generator",
             "loss period",
         ),
@@ -219,7 +232,7 @@ ROWS = (
     ),
     Cause(id="learning-rate-stays-zero",
         words=(
-            "learning_rate|lr$ @zero !resum|restart",
+            "learning_rate|lr$ @zero !resum|restart !normali !learning_rates",
         ),
         examples=("learning rate is 0", "learning_rate stays zero"),
         why="The first step of a warm-up has rate 0. Later zeros come from a scheduler that was "
@@ -237,6 +250,8 @@ ROWS = (
             "most|every|nearly|100%|max",
             "reward|rewards|reward_std|advantage|advantages @not|@same|collaps|equal|"
             "identical|@zero|drop",
+            "group|answers|completions|generations same|equal|identical>reward|rewards|score|"
+            "scores",
             "grpo|ppo|rloo|reinforce|rlhf|rl$ reward|rewards|reward_std|advantage|advantages|"
             "loss @not|@same|collaps|equal|identical|@zero",
             "kl$ explod|blow|@rise !vae",
@@ -274,6 +289,8 @@ ROWS = (
             "different|vary|varies seed|seeds|seeding|manual_seed|run|runs|rerun|every_time|"
             "each_time",
             "nondetermin|non_determin|not_determin",
+            "seed|seeds|seeding|manual_seed @not|different|vary|varies same|identical|equal|"
+            "reproduc|fixed loss|result|results|f1|accuracy|score|numbers|output !prompt !worker",
         ),
         examples=("results are not reproducible", "different results with the same seed",
             "training is nondeterministic"),
@@ -288,7 +305,9 @@ ROWS = (
     Cause(id="schedule-not-followed",
         words=(
             "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
-            "too_early|too_slow|too_short|twice|constant|flat|jumps !loss !accuracy !slurm "
+            "too_early|too_slow|too_short|twice|constant|flat|jumps !without !no_warm|"
+            "no_sched !loss "
+            "!accuracy !slurm "
             "!job !gpu",
         ),
         examples=("learning rate warmup seems to be ignored",

@@ -10,8 +10,8 @@ ROWS = (
             "ram$|cpu_memory|host_memory|system_memory|swap|swaps|memory worker|workers|"
             "num_workers|dataloader|dataset|loader|list @rise|leak|fill|swap|high|more|"
             "uses|killed|runs_out|much|eat|eats|eating|consum",
-            "ram$|cpu_memory|host_memory|system_memory @rise|leak|fill epoch|every|each|time|"
-            "until|during|training|step|hours !gpu_ram !vram",
+            "ram$|cpu_memory|host_memory|system_memory|swap @rise|leak|fill|full epoch|every|each|"
+            "time|until|during|training|step|hours !gpu_ram !vram",
         ),
         examples=(
             "RAM usage rises during each epoch with num_workers=8",
@@ -27,7 +27,7 @@ ROWS = (
     Cause(id="memory-at-evaluation",
         words=(
             "@oom|@memory @eval|inference|predict|prediction|generate during|only|but|fits|"
-            "fine|at$|when|in$|after !ram !leak",
+            "fine|at$|when|in$|after|loop|makes !ram !leak",
         ),
         examples=(
             "training fits but CUDA OOM during evaluation",
@@ -44,8 +44,9 @@ ROWS = (
     Cause(id="memory-of-longest-sample",
         words=(
             "@oom|@memory random|middle|sometimes|occasional|occasionally|some_batch|"
-            "some_batches|certain|suddenly|unpredictab|long_sequence|long_sequences !@eval "
-            "!leak !zero",
+            "some_batches|certain|suddenly|unpredictab|long_sequence|long_sequences|"
+            "out_of_nowhere|out_of_the_blue|different_step|different_steps !@eval !leak !zero",
+            "@oom @not|different|another>always|same>step|place|iteration|batch|point !@eval",
             "@oom|@memory length|lengths|sequence|sequences vary|varies|variable|varying|"
             "different|long !@eval",
         ),
@@ -63,7 +64,7 @@ ROWS = (
     Cause(id="first-gpu-fuller",
         words=(
             "gpu_0|gpu0|cuda:0|first_gpu|rank_0|one_gpu|device_0 more|much|all|other|full|"
-            "extra|most @memory|process|processes|usage|used|oom",
+            "extra|most @memory|process|processes|usage|used|oom !@hang !forever !except",
         ),
         examples=(
             "GPU 0 uses much more memory than the others",
@@ -82,6 +83,9 @@ ROWS = (
         words=(
             "oomkilled|oom_killed|oom_killer|exit_code_137|exitcode_137 container|pod|"
             "process|training|job|host|ram$|although",
+            "script|job|process|program|training|run disappears|vanish|gone|simply_back|just_ends|"
+            "closes without|no$|nothing|silent !gpu !checkpoint !colab !instance",
+            "echo|exit|exits|exited|code|signal|status|killed|dies|died 137|-9",
             "exit|exits|exited|code|signal|status|killed|dies|died -9|137|sigkill|signal_9|"
             "killed$ nothing|no$|without|only|else|log|just|message|traceback|error "
             "!gpu_memory !watchdog !time_limit !walltime !scancel !by_me",
@@ -91,7 +95,8 @@ ROWS = (
             "without|no_error|no_message|no_traceback|silent|silently|any_error",
             "training|trainer|script|program|job|process stops|stopped|stop$|ends|ended "
             "without>error|message|exception|warning !generat !early !hang !without_errors",
-            "kernel|notebook|jupyter|colab>dies|died|dead|crash|crashes|restart !reboot",
+            "kernel|notebook|jupyter|colab>dies|died|dead|crash|crashes|restart !reboot "
+            "!occupied !not_released !still_used",
         ),
         examples=(
             "jupyter kernel dies without any error",
@@ -106,8 +111,13 @@ ROWS = (
     ),
     Cause(id="memory-grows",
         words=(
-            "@memory @rise|leak|fills|accumulat",
+            "@memory @rise|leak|fills|accumulat !on_ram|cpu_ram|system_ram|host_ram|cpu_memory",
             "memory_leak",
+            "every|each>batch|step|iteration|epoch mb|mib|gb|gib more|higher|additional "
+            "!ram$ !host "
+            "!server !disk !download",
+            "@memory shrink|shrinks|less_and_less|@fall free|available|left|room every|each|"
+            "steps|epoch|time|after|until !learning_rate !cpu_ram|system_ram|free_m",
             "@oom after hours|steps|epochs|epoch|iterations|while|some|few|minutes !@eval",
         ),
         examples=("memory leak during training", "GPU memory keeps growing",
@@ -129,6 +139,9 @@ ROWS = (
             "@memory|@oom uses|needs|takes|requires|use|need|used|consum more|much|lot|"
             "expected|high !zero2|zero_2",
             "why|how_much @memory|@oom !releas !free",
+            "@oom first|very_first>step|batch|iteration|forward",
+            "@oom immediately|at_once|right_away|right_at_the_start|batch_1|batch_size_1|"
+            "batch_of_1",
         ),
         examples=("uses more memory than expected", "why do I get out of memory with a 7B model"),
         why="Weights, gradients and the two moments of Adam in fp32 take 16 bytes per parameter; "
@@ -140,11 +153,15 @@ ROWS = (
     Cause(id="gpu-memory-not-released",
         words=(
             "@memory|gpu @not>releas|free|clear|empt",
-            "@memory releas|free|clear how|after|del|between|kill",
+            "@memory releas|clear|free_up|free_the|free_gpu|free_cuda|free_all|to_free|freed|"
+            "freeing|frees how|after|del|between|kill",
             "zombie process|gpu|memory",
             "nvidia_smi|gpu|gpus|@memory no_process|no_running|no_python|without_process|"
-            "without_any_process|process_list_is_empty|no_other_process used|use|memory|gb|"
+            "without_any_process|process_list_is_empty|no_other_process|nothing_runs|"
+            "nothing_is_running|nothing_running|no_program|nobody_uses used|use|memory|gb|"
             "gib|mib|occupied|full|taken|reserved",
+            "ctrl|killed|kill|stopped|crashed|interrupted|closed @memory|gb|gib|mib "
+            "nvidia_smi|in_use|used|occupied|full|taken !@rise !leak !ram$ !disk",
             "@memory|gpu still|stays|remains>used|occupied|allocated|full|taken|reserved|"
             "held|in_use",
         ),

@@ -11,6 +11,7 @@ ROWS = (
             "loss|error>lower|less|smaller|below|better>@eval>than>train",
             "train>loss|error>higher|larger|above|greater|wors>@eval",
             "@eval>accuracy|acc$|score>higher|better|above|exceeds>train",
+            "accuracy|acc$|score|dice|f1>@eval>higher|better|above|exceeds>train",
             "train>accuracy|acc$|score>lower|wors|below>@eval",
         ),
         examples=(
@@ -84,7 +85,7 @@ ROWS = (
             "loss>@fall|improv|low$|good>accuracy|acc$|f1|metric|map$|bleu|wer$|"
             "score>@same|@not|chance|@zero|random",
             "accuracy|acc$|f1|metric|map$|bleu|wer$|score>@same|@not|@zero>loss>@fall|improv",
-            "map$|map50|recall|iou$ @zero train|loss|detect|epoch|yolo",
+            "map$|map50|ap$|ap50|recall|iou$ @zero train|loss|detect|epoch|yolo|boxes|classes",
             "yolo|detector|detection|detectron|mmdet|rcnn nothing|no_boxes|no_objects|"
             "no_detections",
             "boxes|bbox|bboxes|keypoints shift|offset|wrong|misalign|scaled",
@@ -107,14 +108,25 @@ ROWS = (
     ),
     Cause(id="same-class-predicted",
         words=(
+            "predict|predicts|predictions|says|answers|outputs|gives|network|classifier|model "
+            "same|only|one$|always|no_finding|normal|negative|zero|background "
+            "every_single|every|all_the|all$|each>image|images|picture|pictures|photo|sample|"
+            "samples|input|patient|sentence|text|row !batch !runs !seed !generat !epoch !loss "
+            "!token !gpu !repeat",
+            "predict|predicts|classif|segment everything|all_of_them background|class$|label|"
+            "negative|positive|normal",
             "f1|recall|precision|accuracy @zero minority|rare|positive|one|some|small "
             "class|classes|label",
             "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
             "never_changes|frozen every|each|all|epoch|epochs !loss !train !runs !seed",
             "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
-            "network same|only|one$|single|always|every|all$ class|classes|label|"
+            "network same|only|one|single|always|every$|all$>class$|classes|label|"
             "background|majority|category|negative|positive|zeros|mask !labels !stuck "
-            "!different_class",
+            "!different_class !all_classes !each_class",
+            "predict|predicts|predictions|classif|segment|everything|all|outputs "
+            "background|majority|category|negative|positive|zeros|mask|masks|class>only|"
+            "always|everywhere|"
+            "every_time|for_all|for_every|for_each !labels !different_class",
         ),
         examples=(
             "model predicts the same class for every image",
@@ -139,7 +151,8 @@ ROWS = (
             "two_times|again|several_times|repeat|run_to_run|each_run|every_run|call_to_call "
             "differ|vary|varies|chang|other|not_the_same|fluctuat|random "
             "predict|output|outputs|result|results|score|scores|class|logits|probab|answer|"
-            "embedding|label !train_twice !trained_twice !trainings !batch !augment",
+            "embedding|label !train_twice !trained_twice !trainings !batch !augment !eval() "
+            "!model.eval",
             "predict|predictions|output|outputs|scores|logits|inference chang|differ|vary|varies|"
             "random|fluctuat|not_determin|nondetermin|non_determin "
             "each_call|every_call|each_time|every_time|each_run|call_to_call "
@@ -161,6 +174,8 @@ ROWS = (
         words=(
             "model.eval|eval()|eval_mode|evaluation_mode|.eval() model.train|train()|"
             "train_mode|training_mode|same_batch|same_data|@bad|collaps|@fall|switch",
+            "model.eval|eval()|eval_mode|evaluation_mode|.eval() accuracy|acc$|loss|score|"
+            "results|output|outputs|predict @bad|only|chance|@fall|random train|training|same",
             "batchnorm|batch_norm|running_mean|running_var|running_stat @eval|inference|"
             "predict @bad|@not|small",
         ),
@@ -181,10 +196,11 @@ ROWS = (
         words=(
             "curve|curves|plot|wandb|tensorboard|loss gap|gaps|missing|empty|holes step|"
             "steps|points|curve|values|plot !@eval !between",
-            "no_log",
+            "no_log loss|column|table|training_loss|shows|says|trainer !dmesg !crash",
             "loss|metrics|logs|wandb|tensorboard|training_loss @not>show|log|logged|"
             "display|print|appear|updat",
-            "wandb|tensorboard|mlflow empty|@not|nothing",
+            "wandb|tensorboard|mlflow empty|nothing|no_data|no_metric|no_curve",
+            "wandb|tensorboard|mlflow @not>show|see|log|plot|display|appear|updat",
         ),
         examples=(
             "training loss column says No log",
@@ -203,7 +219,7 @@ ROWS = (
             "!every_epoch !steps_at",
             "@eval>loss|error|perplexity @rise|wors|higher|diverg !merg",
             "@eval accuracy|acc$|score|metric|metrics|f1|performance|results @bad|@fall|"
-            "@same|@not|chance|gap",
+            "@same|@not|chance|gap !!never_finish|never_ends !rank_0 !batch_size",
             "overfit",
             "generaliz|generalis @not|bad|poor",
             "train|training>acc|accuracy|f1|score>@eval>only|just|lower|less|wors",
@@ -226,12 +242,16 @@ ROWS = (
     Cause(id="accuracy-too-good",
         words=(
             "accuracy|acc$|score|auc|f1 100_percent|100_%|99_percent|perfect first|one|"
-            "epoch|immediately|after !on_new",
+            "1$|few|two>epoch|epochs|step|steps|batch|minutes !on_new !load !save",
+            "accuracy|acc$|score|auc|f1 100_percent|100_%|99_percent|perfect immediately|at_once|"
+            "right_away|from_the_start|epoch_1|epoch_0 !on_new !load !save",
             "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect|"
             "100%|1.0$ !discriminator",
             "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"
-            "unseen|deploy|patients|users @bad|fails|drop",
+            "unseen|deploy|patients|users @bad|fails|drop !load !save !session !saved",
             "data_leak|leakage|leaking",
+            "100%|100_%|99.9%|perfect test$|test_set|validation|holdout overlap|split|suspicious|"
+            "fishy|too_good|believe|trust !load !save",
         ),
         examples=("accuracy is suspiciously high", "accuracy of 100% at once", "data leakage"),
         why="The answer is in the input: samples of the test set in training, a label among the "

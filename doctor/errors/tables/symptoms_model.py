@@ -42,11 +42,12 @@ ROWS = (
             "no_matter|whatever|regardless|for_any|every_prompt|every_question|"
             "any_question|any_prompt",
             "repeat|repeats|repeating answer|answers|response|line|paragraph|question|text|"
-            "same !until !max_new_tokens !twice",
+            "same !until !max_new_tokens !twice !whisper|asr|wer$|speech !!reward|ppo$|grpo",
             "stuck|loop|loops|looping loop|token|word|phrase|sentence generat|output|"
             "answer|decod|inference|text !the_loss !train",
             "repeat|repeats|repeating|repeated itself|same|token|tokens|word|words|"
-            "sentence|sentences|endless|over|phrase|output|generat",
+            "sentence|sentences|endless|over|phrase|output|generat !whisper|asr|wer$|speech "
+            "!!reward|ppo$|grpo",
             "repetit",
             "same token|word|output|answer|sentence|phrase|text|caption over_and_over|"
             "again|for_every|for_each|for_all|every_time",
@@ -64,8 +65,11 @@ ROWS = (
         words=(
             "output|outputs|generat|produc|print|answer|answers|response|responses|samples "
             "garbage|gibberish|nonsense|random_text|random_words|random_tokens|random_char|"
-            "rubbish|weird|jibberish",
+            "rubbish|weird|jibberish !not>garbage|gibberish|nonsense !gguf|ollama|onnx|merge|"
+            "merged",
             "gibberish|jibberish",
+            "exclamation_mark|exclamation_marks|exclamation output|prints|answer|generat|"
+            "only|model",
         ),
         examples=("outputs gibberish", "model produces garbage after fine-tuning"),
         why="NaN or overflow in fp16 (the token 0 prints as !), another tokenizer or prompt format "
@@ -82,6 +86,8 @@ ROWS = (
         words=(
             "merg|merge|merged @bad|quality|degrad|not_the_same|4bit|quantiz",
             "merge_and_unload",
+            "merge|merged|merging|merge_and_unload answers|output|outputs|quality|model|results|"
+            "loss|result @bad|degrad|mistakes|not_the_same !conflict !dataset !branch",
         ),
         examples=("merged model differs from the adapter", "quality is worse after merging",
             "merge_and_unload gives bad results"),
@@ -94,11 +100,15 @@ ROWS = (
     ),
     Cause(id="saved-model-differs",
         words=(
-            "load|loaded|loading|reload|saved|saving|save model|weights|checkpoint|file|"
+            "load|loaded|loading|reload|saved|saving|save model|weights|checkpoint|file|folder|"
             "inference @bad|different|random|accuracy|predictions|results|perform !merg "
             "!slow !minutes !resum",
             "after_loading|after_saving|after_reloading|when_loaded @bad|different|random "
             "!merg !resum",
+            "load|loaded|loading|reload|save|saved|saving|restart new_session|new_python|next_day|"
+            "another_script|new_notebook|another_notebook|other_notebook|new_process|new_kernel|"
+            "test_script|before_restart|today|next_morning "
+            "@bad|different|random|accuracy|0%|predictions !merg !resum",
             "loss start|begin|initial load|loaded|loading checkpoint|weights|pretrained 9.|10.|11.|"
             "12.|should_be|expected|instead_of !resum !scratch !merg",
         ),
@@ -106,17 +116,21 @@ ROWS = (
             "results are worse after loading",
             "loss starts at 11.7 after loading my checkpoint"),
         why="Keys were not matched (a prefix module. or _orig_mod.), only part was saved, dropout "
-            "is on, or the dtype changed. A loss near the logarithm of the vocabulary (11.8 for "
-            "128,256 tokens) is that of weights that were not loaded at all.",
+            "is on, the dtype changed, or labels and vocabulary were numbered anew (a set has "
+            "another order in each process). A loss near the logarithm of the vocabulary (11.8 "
+            "for 128,256 tokens) is that of weights that were not loaded at all.",
         fix="Load with strict=True and read the list of missing keys; call eval(); compare one "
-            "tensor with that of the run.",
+            "tensor with that of the run. If the weights are equal, print the numbers of classes "
+            "and words in both processes: sort them (sorted(set(labels))) and save the mapping "
+            "with the model.",
         role="symptom",
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(id="training-has-no-effect",
         words=(
             "lora|adapter|fine_tun|finetun|sft|train|trains|training quality|answers|"
-            "outputs|output|behaviour|behavior @not chang|differ|improv at_all|any !loss",
+            "outputs|output|behaviour|behavior|cognition|identity|knowledge|model|style @not "
+            "chang|differ|improv at_all|any !loss",
             "how|check|verify|know|tell|see|whether lora|adapter|fine_tun|finetun|training "
             "trained|learns|learned|works|worked|applied|active|effect|does_something "
             "!loss !time !slow !gpu !reward",
@@ -140,8 +154,12 @@ ROWS = (
         words=(
             "unlearn|unlearned|catastrophic|lost_its|no_longer|cannot|cant$|stopped|"
             "anymore|any_more|used_to chat|follow|instruction|instructions|speak|english|"
-            "answer|reason|refus|code|skills|general|know !load !train !start !memory !gpu",
+            "answer|reason|refus|code|skills|general|know fine_tun|finetun|sft|lora|dpo|train|"
+            "model|llama|qwen|mistral|it$|after !load !training_script !start !memory !gpu !laptop "
+            "!bios !keyboard",
             "forget|forgot|forgets|forgetting",
+            "unable|cannot|cant$|not_able anything_else|everything_else|nothing_else|other_tasks|"
+            "other_things|small_talk",
             "los|loses|lost|losing general|previous|base|english|other|original abilit|"
             "knowledge|skill|capabilit",
         ),
@@ -177,6 +195,12 @@ ROWS = (
             "batch|batched|batching|padding|pad$|left_padding chang|differ|different|affect|"
             "wrong|depend|influence result|results|output|outputs|answer|logits|generation|"
             "prediction !accumul !larger !increas",
+            "batch_size_1|batch_of_1|batch_1|batch_size_of_1 accuracy|acc$|exact_match|score|bleu|"
+            "rouge|f1|result|results|answers eval|evaluat|inference|generat|decod|predict !train "
+            "!@memory !accumul",
+            "padding|pad$|left_padding|pad_token|shorter|different_length|different_lengths "
+            "batch|batched|batch_size|together|prompts generat|output|outputs|answer|inference "
+            "@bad|nonsense|empty|pad$|strange|broken !train",
         ),
         examples=("batched generation gives different results", "padding changes the output"),
         why="Padding on the wrong side, no attention mask, positions that count the padding, or "
@@ -211,6 +235,8 @@ ROWS = (
             "new|newly|added|special|additional>token>@not|unknown|split|random|no_effect|"
             "untrained !stop !generat !eos",
             "ignor>new|added|special>token",
+            "added|add|adding words|tokens|vocab|vocabulary tokenizer|resiz|embedding "
+            "ignor|never|strange|split|unknown|not_learn|no_effect !eos !stop !pad_token",
             "tokenizer|vocab mismatch|not_match|differ",
         ),
         examples=("added tokens are not learned", "new tokens are split", "tokenizer mismatch"),
@@ -226,14 +252,21 @@ ROWS = (
             "merg|merged|saved|checkpoint|checkpoints|adapter twice|double|doubled|half|"
             "huge|larger|bigger large|big|size|as_large|as_big|gb|than !@memory !slow "
             "!batch !loss !accuracy",
+            "adapter|safetensors|checkpoint|pytorch_model|adapter_model bytes|1kb|1_kb|443|kb$",
+            "checkpoint|checkpoints gb where_does|why|so_large|so_big|so_much|come_from|comes_from|"
+            "deleted|remove !@oom !@memory !slow !disk",
             "checkpoint|adapter|model|file|safetensors size|file|gb|mb|checkpoint large|big|"
-            "huge|twice|double|small|empty|tiny !batch !memory",
+            "huge|twice|double|small|empty|tiny|bytes|1kb|1_kb|kb$|only_kb !batch !memory",
         ),
         examples=("checkpoint is twice as large as expected", "adapter file is too small"),
         why="fp32 instead of 16 bits, the optimizer's state, tied weights stored twice, or the "
             "base model beside the adapter; a file of a few hundred bytes is an empty state or a "
             "pointer of Git LFS.",
-        fix="List the tensors with their dtypes and sizes.", role="symptom",
+        fix="List the tensors with their dtypes and sizes. An adapter without tensors was saved "
+            "from a state_dict that the script had replaced (remove the lines that set "
+            "model.state_dict = ..., as old alpaca-lora scripts have them), or from shards of "
+            "ZeRO-3 or FSDP that were not gathered: train again, or save with the trainer's own "
+            "save_model.", role="symptom",
         commands=("doctor scan --tensors CHECKPOINT",),
     ),
     Cause(id="resume-starts-over",
@@ -255,15 +288,22 @@ ROWS = (
     Cause(id="multi-node-does-not-start",
         words=(
             "multi_node|multinode|two_nodes|2_nodes|second_node|several_nodes|other_node|"
-            "nodes|node|worker_node @not|fails|@hang|timeout|timed_out|unable|wait|waits|"
+            "nodes|node|worker_node|two_servers|2_servers|servers|second_server|two_machines|"
+            "2_machines|second_machine|other_machine|machines|second_host|master|master_node|"
+            "two_pcs|2_pcs|pcs$|nnodes|master_addr @not|fails|@hang|timeout|timed_out|unable|wait|"
+            "waits|"
             "waiting|forever connect|start|join|reach|init|rendezvous|communicat|@hang|timeout|"
             "torchrun",
+            "rendezvous|rdzv wait|waits|waiting|give_up|gives_up|timeout|timed_out|fails|@not|"
+            "forever",
         ),
         examples=("second node does not connect", "multi-node training is stuck at init"),
         why="MASTER_ADDR or the port is not reachable, an interface is chosen wrongly, versions "
             "differ, or one launcher was started with other numbers.",
-        fix="nc -vz MASTER_ADDR PORT from every node, NCCL_SOCKET_IFNAME, and the same command on "
-            "all nodes.",
+        fix="nc -vz MASTER_ADDR PORT from every node while the first one waits (ping and ssh use "
+            "other ports: open this one in the firewall). hostname -i on the first node must not "
+            "be 127.0.1.1. Then NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME with the interface of "
+            "that address, and the same command on all nodes, but for the node's rank.",
         role="symptom",
         commands=("doctor run --only GPU008", 'nc -vz "$MASTER_ADDR" "$MASTER_PORT"'),
     ),
@@ -273,7 +313,8 @@ ROWS = (
             "on_2|on_1|fewer|other_number|different_number|another_number|single_gpu|"
             "one_gpu|less_gpus|more_gpus @not|fails|error|mismatch !memory !oom !slow",
             "convert|merge|load|export|consolidate|combine zero|zero_3|deepspeed|fsdp|"
-            "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|one_file",
+            "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|one_file "
+            "!loss !restart",
         ),
         examples=("convert a DeepSpeed checkpoint", "merge FSDP sharded checkpoint into one file"),
         why="A sharded checkpoint is no state_dict of one file.",

@@ -23,13 +23,17 @@ ROWS = (
             "dpo|rlhf|ppo|grpo|kto|orpo|preference refus|shorter|too_short|bland|evasive|"
             "sycophan|flatter|apolog after|model|answers|responses|everything",
             "reward_hack",
+            "dpo|orpo|kto|preference|reward_model accuracy|accuracies|acc$ 1$|1.0$|100%|100_%|"
+            "perfect|saturat",
             "reward|rewards|score @rise|goes_up|up$|high|improv|better @bad|hack|cheat|exploit|"
             "meaningless|longer|quality !@not>@rise !@not>improv",
         ),
         examples=("reward goes up but the answers are getting worse", "reward hacking in GRPO"),
         why="The policy has found what the reward counts and what was not meant: length, a format, "
             "phrases that the reward model likes, an answer that a lax parser accepts.",
-        fix="Read twenty answers with the highest rewards: what they share is the gap. Close it "
+        fix="Pairs that are told apart at once (accuracy 1.0 in the first steps) differ by form: "
+            "length, language, template, who wrote them. Read twenty answers with the highest "
+            "rewards, or twenty pairs: what they share is the gap. Close it "
             "(a stricter parser, a penalty on length or repetition, several rewards), raise beta, "
             "and go back to the checkpoint before answers got worse; choose it by an evaluation "
             "that the reward does not see.",
@@ -69,7 +73,8 @@ ROWS = (
             "policy|reinforce|rloo|dapo|rollout|completion|completions|exploration|training|reward "
             "!cross_entropy !crossentropy !classif",
             "completion|completions|answers|samples|rollout|rollouts|responses|generations "
-            "@alike|no_diversity grpo|ppo|rl$|policy|group|rollout|reward !base !zero",
+            "@alike|no_diversity grpo|ppo|rl$|policy|group|rollout|reward !base !zero "
+            "!same>reward|score",
             "diversity|variety lose|lost|loses|@fall|collaps|vanish|gone|no$|low answers|samples|"
             "completions|outputs|rollouts|generat|rl$|grpo|ppo !dataset",
         ),

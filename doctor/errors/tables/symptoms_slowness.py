@@ -21,8 +21,9 @@ ROWS = (
     ),
     Cause(id="checkpoint-slow",
         words=(
-            "saving|save|writing|loading|load|saves checkpoint|checkpoints|model|weights|"
-            "shards slow|long|forever|minutes|hours !loss !dataloader !reward",
+            "saving|save|writing|written|writes|loading|load|saves checkpoint|checkpoints|model|"
+            "weights|shards slow|long|forever|minutes|hours|stands_still|blocks !loss !dataloader "
+            "!reward",
         ),
         examples=("saving checkpoints takes minutes", "loading the model is slow"),
         why="All state goes through one rank and one file, a network disk is slow, or the whole "

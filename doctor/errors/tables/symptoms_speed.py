@@ -40,6 +40,8 @@ ROWS = (
         words=(
             "throttl|thermal|overheat",
             "clock|clocks|mhz @fall|low|lower|slow gpu|sm$|card|temperature|hot|heat|training",
+            "clock|clocks|mhz|frequency @fall|down|low|lower|from degrees|temperature|hot|"
+            "heat|warm",
             "temperature|hot|heat|degrees|80c|83c|85c|86c|87c|88c|89c|90c|91c|95c gpu|card|"
             "training slow|slower|slows|drop|drops|clock|hot|high",
         ),
@@ -56,7 +58,7 @@ ROWS = (
     ),
     Cause(id="busy-but-slow",
         words=(
-            "util|utilization|utilisation 100|99|full slow|slower|watt|watts|power",
+            "util|utilization|utilisation 100|99|full slow|slower|watt|watts|power !!@hang",
         ),
         examples=(
             "GPU utilization is 100% but training is slow",
@@ -97,11 +99,18 @@ ROWS = (
             "step|steps|iteration|iterations|epoch|epochs|seconds|time takes|takes_longer|"
             "longer|slower gradual|slowly|steadily|over_time|more_and_more|each_hour|"
             "than_at_the_start|than_in_the_beginning !upgrad !update !new_version",
-            "slower|slow$|slows|slowdown|slowing|drops every|each|gradual|progress|after|"
+            "slower|slow$|slows|slowdown|slowing every|each|gradual|progress|after|"
             "over_time|longer|as_training|during speed|training|step|steps|it/s|iteration|"
             "iterations|epoch|epochs|throughput|it$ !every_second !every_other !every_few "
-            "!@memory !ram$",
-            "slower_and_slower",
+            "!@memory !ram$ !works_fine !degrees|temperature|clock|hot$ !accuracy "
+            "!curve",
+            "two_rates from|drops|goes|went|slows|becomes|became over|after|about|during|later|"
+            "within|hours|hour|again|restart !compil !gpus !upgrad !updat !batch_size",
+            "slower_and_slower|more_and_more_slow",
+            "at_first|first_time|beginning|initially|used_to|yesterday|started_with "
+            "now|then|later|already each|every|per|one|an$|the>epoch|step|iteration|batch "
+            "minute|minutes|min$|seconds|sec$|hours|two_rates !compil "
+            "!@memory !fast",
             "speed|throughput|it/s @fall|lower time|over|from|after|during",
             "each|every>epoch|step|iteration>longer|slower>than|before|previous|last",
         ),
@@ -116,8 +125,8 @@ ROWS = (
     ),
     Cause(id="first-step-slow",
         words=(
-            "first|1st step|steps|batch|iteration|epoch|call slow|slower|long|longer|"
-            "forever|minutes|hours",
+            "first|1st|very_first|first_few|first_two>step|steps|batch|iteration|epoch|call "
+            "slow|slower|long|longer|forever|minutes|hours !first_time",
             "startup|start_up|starting slow|long|minutes|forever",
         ),
         examples=("first step takes minutes", "the first epoch is slow"),
@@ -133,11 +142,16 @@ ROWS = (
     Cause(id="gpu-not-busy",
         words=(
             "every_second|every_other|every_few|every_third|every_10|every_100|every_n|"
+            "every_4|every_8|"
             "periodic|regularly|sometimes step|steps|batch|batches|iteration slow|slower|"
             "stall|pause|longer|spike",
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load @bad|"
-            "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$",
+            "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$ !@hang "
+            "!stands_still !100_% !100% !forever !out_of",
+            "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load "
+            "0$|0% 100|99|98|97|96|95 !!@hang !forever !except",
             "gpu|gpus idl|starv|underutil|wait|sits|not_fully|not_used",
+            "gpu|gpus|gpu_util usage|util|utilization|utilisation|load low_percent !memory !@hang",
             "gpu|gpus|nvidia_smi|nvtop|utilization|utilisation 0%|zero|idle 100%|99%|98%|97%|96%|"
             "95% then|most_of_the_time|jump|alternat|switch|bounce|spik|for_a_second|fluctuat|"
             "oscillat|on_and_off !memory|vram !gpu_0|gpu0|gpu_1|gpu1|one_gpu|other|others|rank "
@@ -162,12 +176,20 @@ ROWS = (
         words=(
             "gpus|multi_gpu|ddp|fsdp|nodes|multi_node|dataparallel @not|only|slower|same|"
             "little|less faster|slower|speed|scal|speedup|improvement|than_one|than_1|"
-            "single !one_of !others !rest",
+            "single !one_of !others !rest !accuracy !curve",
+            "one|1$|single two|2$|four|4$|eight|8$|gpus|cards two_rates gpu|gpus|card|cards|a100|"
+            "h100|a6000|3090|4090|node|nodes !upgrad !updat !accuracy",
             "speedup|scaling @not|poor|bad|little",
             "ddp|dataparallel|data_parallel|fsdp slow|slower !hang",
             "gpus|2x|4x|8x only|just|barely>faster|speedup !compile",
             "gpus|cards longer|more_time|as_long|as_slow|slower>than|as>one|single|1$ !memory "
             "!one_before",
+            "slower|longer|slow>than|as>single|one|1$>node|machine|server|host",
+            "two|2$|both|4$|four|8$|eight|multiple|multi>gpu|gpus|card|cards|titan "
+            "thought|should|must|expected|supposed faster|twice|quicker|speedup !@memory !fit",
+            "two|2$|3$|three|4$|four|8$|eight|multi 1$|one|single>gpu|gpus|card|cards "
+            "samples/sec|samples/s|it/s|s/it|sec/it|samples_per|images_per|tokens_per "
+            "but|only|instead|same|still|slower !used !idle !utiliz !visible !per_gpu !memory",
             "one|single|1$>gpu|card>faster|quicker|less_time|shorter>than !of_the",
             "doubl|add|adding|second|more>gpu|gpus|card|cards time|speed|faster|throughput|longer "
             "@not|@same|longer !@loss !memory !batch !error !found",
@@ -175,19 +197,28 @@ ROWS = (
         examples=("2 GPUs are slower than one", "poor scaling over nodes", "DDP is slow"),
         why="The exchange of gradients costs more than it saves: small steps, PCIe without peer "
             "access, a network that NCCL does not use, or a batch that was divided.",
-        fix="Compare samples per second, not steps. Measure the links; accumulate gradients with "
-            "no_sync, larger micro-batches.",
+        fix="Compare samples per second of all GPUs, not steps. One machine: nvidia-smi topo -m "
+            "shows the links; without NVLink accumulate gradients with no_sync and take larger "
+            "micro-batches, DistributedDataParallel instead of DataParallel. Several: with "
+            "NCCL_DEBUG=INFO the line NET/Socket means TCP in place of InfiniBand or RoCE "
+            "(NET/IB). If the loader cannot feed one GPU, more of them wait as well.",
         role="symptom",
-        commands=("doctor run --only GPU005,GPU007,GPU008",),
+        commands=("doctor run --only GPU005,GPU007,GPU008", "nvidia-smi topo -m"),
     ),
     Cause(id="slower-than-expected",
         words=(
             "slower|slow than|expected|very|too|extremely|should|so$ training|train|fine_tuning|"
             "finetuning|step|model|gpu|it$|inference|run !qlora|4bit|4_bit|8bit|8_bit|quantiz "
             "!compile !gpus !the_others !ddp !checkpoint !validation|evaluation",
+            "s/it|seconds_per|sec_per|per_step|per_iteration|it/s be_right|is_this_normal|"
+            "is_that_normal|so_long|too_long|reasonable !qlora|4bit !gpus",
             "slower>than !qlora|4bit|4_bit|8bit|8_bit|quantiz !compile !gpus !the_others !ddp "
             "!validation|evaluation",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
+            "h100|h200|b200|a100|mi300x disappoint|not>worth",
+            "h100|h200|b200|a100|mi300x hoped|heard_of|factor|promised|"
+            "supposed "
+            "two_rates|it/s|faster|speed",
         ),
         examples=("training is very slow", "slower than a A100 should be",
             "much slower than expected"),
@@ -202,8 +233,14 @@ ROWS = (
         words=(
             "@hang training|job|process|run|script|program|step|barrier|forever|loader|"
             "rank|ranks|epoch|progress|init|without",
+            "@hang dataloader|data_loader|loader|worker|workers|num_workers 0$|nothing|no_error|"
+            "forever|minutes|never !each_epoch !every_epoch !start_of",
             "no_output|no_progress|nothing_happens|not_progress training|job|log|hours|"
-            "minutes|gpu|after|script",
+            "minutes|gpu|after|script !@loss",
+            "@hang|stands_still|stays_at|forever|no_progress 100%|100_%|99%|util|utilization "
+            "gpu|gpus|cards|gpu_util !slow !memory_util",
+            "@hang|stands_still|forever epoch|step|steps|iteration|iterations random|sometimes|"
+            "each_time|every_time|always|after|middle !@loss !accuracy !slow !end !last",
             "stops|stopped|quits>progress|advanc|respond|moving training|job|it$|gpu|gpus|run",
         ),
         examples=("training hangs without an error", "stuck at init",
@@ -237,9 +274,14 @@ ROWS = (
     Cause(id="gpu-not-found",
         words=(
             "gpu|gpus|cuda @not>found|detect|avail|recogni|visible|see$|used "
-            "!second|other|others|third|half",
-            "@not>see|detect|find|use|using|recogni gpu|gpus|cuda !second|other|others|third|half",
+            "!second|other|others|third|half !avail>true !available>yes !gpu|code|it$>sees",
+            "@not>see|detect|find|use|using|recogni gpu|gpus|cuda !second|other|others|third|half "
+            "!avail>true !avail>yes !gpu|code|it$>sees",
+            "falls_back|fall_back|fell_back|fallback cpu",
+            "no_nvidia_driver|no_cuda_driver|no_gpu_driver found|docker|container|torch|image",
             "is_available false",
+            "torch.version.cuda|version.cuda none|empty|nothing",
+            "device_count 0$|zero",
             "cuda avail false",
             "running|runs|trains|training on_cpu|on_the_cpu|cpu_instead",
         ),
@@ -251,10 +293,35 @@ ROWS = (
         fix="One command looks at all of them.", role="symptom",
         commands=("doctor run --only DRV,TOR,GPU001",),
     ),
+    Cause(id="gpu-seen-not-used",
+        words=(
+            "gpu|gpus|cuda sees|seen|detected|detects|found|finds|recogni|is_available|"
+            "device_count|available|true @not>use|used|using|utiliz|touch !false !@not>avail "
+            "!@not>found|detect|recogni|see !memory",
+            "is_available true cpu|0%|slow|idle",
+            "gpu|gpus|cuda|card|3060|4060|3090|4090 low_percent|0% cpu|processor 100%|100_%|"
+            "all_cores|full !!@hang",
+            "gpu|cuda sees|detected|found|available|is_available 0%|1%|2%|3%|idle|zero|unused "
+            "cpu !false !@not>avail !util>drop",
+        ),
+        examples=("torch sees my GPU but the training does not use it",
+            "cuda is available is True but training runs on the cpu"),
+        why="What is trained was not moved: the model or the batches stay on the CPU. Or the GPU "
+            "works in short bursts and waits for data in between. Windows' Task Manager shows "
+            "graphics, unless its graph is switched to CUDA.",
+        fix="Print next(model.parameters()).device and the device of a batch within the loop: both "
+            "must be cuda:0. If not: model.to('cuda') before the optimizer is made, and each "
+            "tensor of the batch = tensor.to('cuda') (its result must be assigned). If they are, "
+            "watch nvidia-smi dmon during steps, and measure the wait for the loader.",
+        role="symptom",
+        commands=("doctor lint train.py", "nvidia-smi dmon -s um -c 10"),
+    ),
     Cause(id="machine-reboots",
         words=(
             "machine|computer|pc$|server|node|system|workstation reboot|restart|crash|shut|"
-            "turns_off|power_off|black",
+            "turns_off|turns_itself_off|turn_off|turned_off|switches_off|switches_itself|"
+            "powers_off|powers_down|power_off|goes_off|black !crashes_the_kernel !kernel>restart "
+            "!restarting_the_kernel !notebook !compose",
             "reboots|shuts_down during|while|when|under",
         ),
         examples=("the machine reboots during training", "server crashes under load"),
@@ -281,7 +348,10 @@ ROWS = (
         words=(
             "disk|storage|space|folder|partition|drive full|fill|fills|usage|@rise|runs_out|"
             "running_out|out_of",
-            "too_many|every|each checkpoint|checkpoints gb|disk|space|large|storage",
+            "disk|storage|space|quota save|saves|saving|saved|checkpoint|checkpoints "
+            "gb|tb|stopp|stop|died|dead|crash|error|errors|fails|failed !@memory",
+            "too_many|every|each checkpoint|checkpoints gb|disk|space|large|storage !slow "
+            "!minutes !stands_still !@hang",
         ),
         examples=("disk fills up with checkpoints", "running out of disk"),
         why="Every checkpoint holds the optimizer, three times the weights or more; caches and "
@@ -294,7 +364,9 @@ ROWS = (
     Cause(id="one-gpu-idle",
         words=(
             "one|only|single|first|second|other|others|rest|gpu_0|gpu_1|half gpu|gpus|card|cards "
-            "used|use|uses|working|works|idle|0%|never|busy|utiliz !@memory !slow !@oom !faster "
+            "used|use|uses|working|works|idle|0%|never|busy|utiliz !mostly_idle !idle_again "
+            "!amd !possible_to !@memory "
+            "!slow !@oom !faster "
             "!no_process !hang !not_freed !cpu !container",
         ),
         examples=("only one of my four GPUs is used",
