@@ -1,14 +1,16 @@
-"""Numbers of actions that are taken as rows of the batch."""
+"""Axes of what a network returns that are taken for one another."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match
+from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
 
 INSERTED = re.compile(r".*(?:\.unsqueeze\((?:dim=)?-?1\)|\.(?:view|reshape)\(-1,1\)|\[:,None\])")
 """A column: one number for each sample."""
@@ -34,3 +36,61 @@ def over_batch(reading: Training) -> Iterator[Match]:
         of_network = OF_NETWORK.fullmatch(text)
         if of_network and INSERTED.fullmatch(expanded(reading, index, call, 1)):
             yield Match(call.span, "gather along axis 0 runs over the batch: the index is a column")
+
+
+def constant_means(reading: Training) -> Iterator[Match]:
+    """softmax(x, dim=-1).mean(dim=-1): shares sum to 1, and their mean is 1 / n for all x."""
+    for call in reading.named("mean"):
+        value, axis = objects.operand(call), _axis(reading, call)
+        if value is None or axis is None or call.scope == 0:
+            continue
+        found = objects.last_definition(reading, value.name, call) if value.kind == "name" else ()
+        made = reading.call_of(found[0] if len(found) == 1 else value)
+        if made is None or made.method != "softmax" or _axis(reading, made) != axis:
+            continue
+        changed = any(
+            each.target == value.name and each.augmented and each.scope == call.scope
+            for each in reading.assignments
+        )
+        if not changed:
+            message = f"shares that sum to 1 along axis {axis} are averaged along it: a constant"
+            yield Match(call.span, message, "fail", fix="Take the mean over the other axes.")
+
+
+def _axis(reading: Training, call: Call) -> int | None:
+    """dim of softmax() and mean(), where it is written."""
+    position = int(call.name.startswith(("torch.", "numpy.")))
+    value = evaluate.argument(reading, call, "dim", position)
+    axis = value.literal if value is not None and value.kind == "literal" else None
+    return axis if isinstance(axis, int) and not isinstance(axis, bool) else None
+
+
+OF_TOKENS = ("TokenClassification", "MaskedLM", "CausalLM")
+"""Models whose logits are (batch, tokens, classes)."""
+GIVEN_LOGITS = {"logits", "predictions", "preds"}
+
+
+def over_tokens(reading: Training) -> Iterator[Match]:
+    """np.argmax(logits, axis=1) of (batch, tokens, classes): the number of a token."""
+    names = reading.model_names
+    if not names or not all(any(kind in name for kind in OF_TOKENS) for name in names):
+        return
+    for scope in metric_functions(reading):
+        for call in reading.calls_in(scope):
+            value = objects.operand(call) if call.method == "argmax" else None
+            position = int(call.name.startswith(("torch.", "numpy.")))
+            axis = call.keywords.get("axis") or evaluate.argument(reading, call, "dim", position)
+            if value is None or axis is None or axis.literal != 1 or axis.literal is True:
+                continue
+            if value.name.rpartition(".")[2] in GIVEN_LOGITS and _is_given(reading, value, call):
+                yield Match(
+                    call.span,
+                    "argmax along axis 1 is the number of a token: classes are the last axis",
+                    "fail",
+                )
+
+
+def _is_given(reading: Training, value: Value, call: Call) -> bool:
+    """The logits as they came: a part of the argument of the function."""
+    found = objects.last_definition(reading, value.name, call)
+    return not any(each.calls for each in found)

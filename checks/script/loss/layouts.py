@@ -10,7 +10,7 @@ from doctor.checks.script.loss.ends import ends
 from doctor.checks.script.loss.layer_before import has_batch_first
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.low_rank import both_zero
-from doctor.checks.script.loss.reductions import of_classes, over_padding
+from doctor.checks.script.loss.reductions import of_classes, over_ignored, over_padding
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of
@@ -76,6 +76,7 @@ def last_layer(reading: Training) -> Iterator[Match]:
     yield from ends(reading)
     yield from of_classes(reading)
     yield from over_padding(reading)
+    yield from over_ignored(reading)
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         value = evaluate.argument(reading, call, "input", 0)

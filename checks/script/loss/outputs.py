@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
-from doctor.checks.script.loss.batch_axes import over_batch
+from doctor.checks.script.loss.batch_axes import constant_means, over_batch, over_tokens
 from doctor.checks.script.loss.losses import RAW, loss_calls
 from doctor.checks.script.loss.reductions import implicit_axis
 from doctor.checks.script.outcomes import VIEWS, outcomes
@@ -30,6 +30,8 @@ def _dim(reading: Training, call: Call, position: int) -> object:
 def batch_axis(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
     yield from over_batch(reading)
+    yield from constant_means(reading)
+    yield from over_tokens(reading)
     if not reading.mentions("loader", "trainer"):
         return
     for number, call in reading.numbered(
@@ -241,6 +243,8 @@ RULES = (
             "softmax of attention scores along another axis than the last",
             "normalize(dim=0) of the output of an encoder in forward()",
             "q(states).gather(0, actions.unsqueeze(1))",
+            "softmax(x, dim=-1).mean(dim=-1), which is the same number for all x",
+            "argmax(logits, axis=1) in the compute_metrics of a model that classifies tokens",
         ),
         fix="Use dim=-1, the axis of classes or keys.",
         sources=("torch-losses",),
@@ -253,6 +257,7 @@ RULES = (
             "Softmax",
             "LogSoftmax",
             "gather",
+            "mean",
         ),
     ),
     Rule(

@@ -51,6 +51,31 @@ def over_padding(reading: Training) -> Iterator[Match]:
             yield Match(span, message, "warn")
 
 
+def over_ignored(reading: Training) -> Iterator[Match]:
+    """cross_entropy(x, y, reduction='none').mean(), of which places with label -100 are zeros."""
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if kind not in ("cross_entropy", "nll"):
+            continue
+        made = [call, *objects.known_callees(reading, call)]
+        given = {key: each.keywords[key] for each in made for key in each.keywords}
+        reduction, index = given.get("reduction"), given.get("ignore_index")
+        if reduction is None or reduction.literal != "none":
+            continue
+        left = index is not None and (index.literal == -100 or IGNORED.search(index.name))
+        if not left and not (index is None and "ignored_labels" in reading.script.identifiers):
+            continue
+        for mean in reading.named("mean"):
+            whole = mean.scope == call.scope and not mean.values
+            if whole and (mean.receiver_call == number or mean.receiver in call.targets[:1]):
+                message = "the mean counts places whose label is ignored: their losses are 0"
+                fix = "Divide the sum by the number of labels that count, or use reduction='mean'."
+                yield Match(mean.span, message, "warn", fix=fix)
+
+
+IGNORED = re.compile(r"pad|ignore_?(?:index|id|label)?$|label_pad", re.IGNORECASE)
+
+
 def _is_unreduced(reading: Training, text: str) -> bool:
     """criterion(...) of CrossEntropyLoss(reduction='none')."""
     name = re.match(r"([\w.]+)\(", text)

@@ -14,6 +14,7 @@ from doctor.checks.script.metrics.averaging import (
     weights_swapped,
     written_to_a_name,
 )
+from doctor.checks.script.metrics.trained_followers import pulled_back, trained_followers
 from doctor.checks.script.objects import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -167,6 +168,8 @@ def never_follows(reading: Training) -> Iterator[Match]:
     yield from copied_each_step(reading)
     yield from written_to_a_name(reading)
     yield from decay_overwritten(reading)
+    yield from pulled_back(reading)
+    yield from trained_followers(reading)
     if not reading.backwards:
         return
     yield from _update_not_called(reading)

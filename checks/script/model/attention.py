@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.model.einsums import over_queries
 from doctor.checks.script.model.filled import beyond_half, nearly_zero
 from doctor.checks.script.model.scaled import is_given, is_scaled
 from doctor.checks.script.model.time_axis import LAYERS, time_first
@@ -35,9 +36,10 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
         return
     text = render(reading, _defined(reading, value, call))
     found = QK.search(text)
-    if not found:
-        return
     axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
+    if not found:
+        yield from over_queries(reading, call, text, axis)
+        return
     if axis is not None and axis.literal in (0, 1, -2) and ".T" not in found[0]:
         yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
     if not is_scaled(reading, call, text, found[0]):
@@ -50,6 +52,10 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
 def _defined(reading: Training, value: Value, call: Call, depth: int = 4) -> Value:
     """The product that a name holds, also scaled or masked since."""
     found = objects.last_definition(reading, value.name, call) if value.kind == "name" else []
+    made = reading.call_of(found[0]) if len(found) == 1 else None
+    if made is not None and made.method in ("masked_fill", "masked_fill_"):
+        inner = objects.operand(made)
+        return _defined(reading, inner, made, depth - 1) if inner is not None and depth else value
     if len(found) != 1 or not depth:
         return value
     return _defined(reading, found[0], call, depth - 1)
@@ -241,6 +247,7 @@ RULES = (
         "saturate the softmax. A number that fp16 does not hold raises.",
         fires=(
             "softmax of query @ key.transpose(-2, -1) over axis 0 or 1",
+            "softmax of einsum('bhid,bhjd->bhij', q, k) over i, or over another axis than j",
             "view(B, heads, T, width), or view(B * heads, T, width), of a projection of (B, T, C)",
             "view(B, T, C) of the result of heads that transpose(1, 2) moved, and that stay there",
             "query @ key filled with -1e9 where all of the file's autocast computes in fp16",

@@ -1,0 +1,182 @@
+"""Averages, targets and references that an optimizer trains, or that pull the network to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import parameter_owners
+from doctor.checks.script.naming import words
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Loop
+
+Key = tuple[object, str]
+"""A name, by the function or class that owns it."""
+
+BLENDS = ("lerp_", "add_", "mul_", "copy_")
+REFERENCES = {"ref", "reference", "teacher", "frozen"}
+"""Words of a copy that stays as it is. A target may be a network of its own domain."""
+FOLLOWERS = {"target", "teacher", "ema", "momentum", "shadow", "averaged"}
+STOPS = re.compile(r"detach|stop_?grad|freeze|requires_grad(?!_$)|set_grad|autograd\.grad")
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """One network is moved towards another, in a loop over the parameters of both."""
+
+    call: Call
+    moved: frozenset[Key]
+    source: frozenset[Key]
+
+
+def trained_followers(reading: Training) -> Iterator[Match]:
+    """A network that follows another, or is to stay as it was, is held by the optimizer."""
+    if not reading.backwards or any(STOPS.search(c.method) for c in reading.calls if _cuts(c)):
+        return
+    followers = {key for each in reading.cached(blends) for key in each.moved}
+    followers |= set(reading.cached(_kept_copies))
+    for number, call in reading.numbered(reading.optimizers if followers else ()):
+        for name in dict.fromkeys(parameter_owners(reading, call, number)):
+            for key in _held(reading, name, call, followers):
+                if _has_graph(reading, key) and not _is_frozen(reading, key):
+                    message = f"{key[1]} is trained: the optimizer holds its parameters"
+                    yield Match(call.span, message, "fail", fix=f"Freeze {key[1]}, run it under "
+                                "no_grad, and pass the optimizer the other network alone.")  # fmt: skip
+                    return
+
+
+def pulled_back(reading: Training) -> Iterator[Match]:
+    """online.lerp_(target, 1 - m): the network is moved to its target, which nothing changes."""
+    pairs = reading.cached(blends)
+    moved = {key for each in pairs for key in each.moved}
+    for each in pairs:
+        copies = reading.cached(_copies_of)
+        for key in sorted(each.source - moved, key=str):
+            named = FOLLOWERS & set(words(key[1]))
+            if named and copies.get(key) in each.moved and not _is_loaded(reading, key):
+                network = copies[key][1]
+                message = f"{network} is moved towards {key[1]}, which nothing changes"
+                fix = f"Move {key[1]} towards {network}."
+                yield Match(each.call.span, message, "fail", fix=fix)
+
+
+def blends(reading: Training) -> list[Blend]:
+    """for t, s in zip(target.parameters(), net.parameters()): t.lerp_(s, tau)."""
+    found = []
+    for call in reading.named(*BLENDS):
+        names = {v.name.partition(".")[0] for v in call.values if v.kind == "name"}
+        names |= {n.partition(".")[0] for v in call.values for n in v.all_names}
+        root = _root(reading, call)
+        for loop in (reading.loops[number] for number in call.loops):
+            owners = _owners(reading, loop)
+            others = [owners[n] for n in sorted(names - {root}) if n in owners]
+            if root in owners and others:
+                moved, source = (_origins(reading, n, loop.scope) for n in (owners[root], others[0]))
+                found.append(Blend(call, moved, source))
+    return found
+
+
+def _root(reading: Training, call: Call) -> str:
+    """t of t.data.mul_(a).add_(s)."""
+    while not call.receiver and call.receiver_call >= 0:
+        call = reading.calls[call.receiver_call]
+    return call.receiver.partition(".")[0]
+
+
+def _owners(reading: Training, loop: Loop) -> dict[str, str]:
+    """The network whose parameters a name of the loop goes over, where there are two."""
+    inside = reading.inside(loop.iterable) if loop.iterable is not None else []
+    receivers = [c.receiver for c in inside if c.method == "parameters" and c.receiver]
+    if len(receivers) != 2 or len(loop.targets) != 2 or receivers[0] == receivers[1]:
+        return {}
+    return dict(zip(loop.targets, receivers, strict=True))
+
+
+def _origins(reading: Training, name: str, scope: int) -> frozenset[Key]:
+    """A name, and what the calls of its function pass for it."""
+    key = reading.key(name, scope)
+    return frozenset({key, *reading.cached(_givers).get(key, ())})
+
+
+def _givers(reading: Training) -> dict[Key, set[Key]]:
+    table: dict[Key, set[Key]] = {}
+    for each in reading.assignments:
+        given = reading.key(each.target, each.scope)
+        for key in reading.names_of(each.target, each.scope) - {given}:
+            table.setdefault(key, set()).add(given)
+    return table
+
+
+def _copies_of(reading: Training) -> dict[Key, Key]:
+    """The copy -> the network, of copy = deepcopy(network).eval()."""
+    table = {}
+    for each in reading.assignments:
+        made = next((c for c in reading.inside(each.value) if c.method == "deepcopy"), None)
+        plain = made is not None and len(made.args) == 1 and made.args[0].kind == "name"
+        key = reading.key(each.target, each.scope)
+        if made is not None and plain and not each.loops and len(reading.assigned[key]) == 1:
+            table[key] = reading.key(made.args[0].name, each.scope)
+    return table
+
+
+def _kept_copies(reading: Training) -> list[Key]:
+    """Copies that are called a reference or teacher."""
+    return [key for key in reading.cached(_copies_of) if REFERENCES & set(words(key[1]))]
+
+
+def _held(reading: Training, owner: str, call: Call, followers: set[Key]) -> Iterator[Key]:
+    """The followers whose parameters are among owner.parameters()."""
+    trained = [each for each in reading.trained if each.name == owner]
+    names = {key for each in trained for key in each.lineage.names}
+    made = {reading.calls[n].name for each in trained for n in each.lineage.calls}
+    own = reading.function(call.scope).owner
+    for key in sorted(followers, key=str):
+        whole = isinstance(key[0], str) and key[0].removeprefix("class ")
+        inside = whole and (whole in made or (owner == "self" and own == whole))
+        if key in names or (inside and whole in reading.modules and key[1].startswith("self.")):
+            yield key
+
+
+def _has_graph(reading: Training, key: Key) -> bool:
+    """It runs where a graph is recorded, and in no `with torch.no_grad()` of the training."""
+    runs = [c for c in reading.calls if c.name and reading.key(c.name, c.scope) == key]
+    for function, sites in reading.call_sites.items():
+        for call in (reading.calls[n] for n in sites):
+            names = [p.name for p in reading.function(function).parameters]
+            given = [n for n in names if _passes(reading, call, function, n, key)]
+            inner = [c for c in reading.calls_in(function) if c.name in given]
+            runs += [call, *inner] if inner else []
+    runs = [call for call in runs if not reading.is_named_evaluation(call)]
+    shown = [call for call in runs if not _is_decorated(reading, call)]
+    return bool(shown) and not any(reading.under_no_grad(call.contexts) for call in shown)
+
+
+def _passes(reading: Training, call: Call, function: int, name: str, key: Key) -> bool:
+    value = evaluate.argument_of(reading, call, function, name)
+    return value is not None and value.kind == "name" and reading.key(value.name, call.scope) == key
+
+
+def _is_decorated(reading: Training, call: Call) -> bool:
+    return reading.is_without_graph(call) and not reading.under_no_grad(call.contexts)
+
+
+def _is_frozen(reading: Training, key: Key) -> bool:
+    """requires_grad_(False) of it, or requires_grad = False in a loop over its parameters."""
+    for each in reading.assigned.get(key, ()):
+        if any(c.method == "requires_grad_" for c in reading.inside(each.value)):
+            return True
+    if any(reading.key(c.receiver, c.scope) == key for c in reading.named("requires_grad_")):
+        return True
+    return any(each.target.endswith(".requires_grad") for each in reading.assignments)
+
+
+def _is_loaded(reading: Training, key: Key) -> bool:
+    return any(reading.key(c.receiver, c.scope) == key for c in reading.named("load_state_dict"))
+
+
+def _cuts(call: Call) -> bool:
+    """A call that may cut a graph, or freeze what it gets; not detach() of a loss for a log."""
+    return "loss" not in call.receiver.casefold() or call.method != "detach"
