@@ -167,6 +167,8 @@ def _reduced_while_summing(reading: Training) -> Iterator[Match]:
             continue
         loop = call.loops[-1]
         held = [a for a in reading.assigned_to(name, call.scope) if loop in a.loops]
+        held += [a for a in reading.script.parts if loop in a.loops and a.scope == call.scope
+                 and a.target.partition("[")[0] == name]  # fmt: skip
         grows = any(a.loops == call.loops for a in held)
         adds = _adds_up(call) and all(a.operator == "Add" for a in held)
         touched = {(loop, name), (loop, "break")} & reading.cached(_touched)
@@ -189,7 +191,8 @@ def _touched(reading: Training) -> set[tuple[int, str]]:
     """What something else in a loop may scale or empty: its methods, its parts; "break" of a loop
     that ends before its time."""
     found = {(loop, call.receiver) for call in reading.calls for loop in call.loops}
-    found |= {(loop, a.target.partition("[")[0]) for a in reading.script.parts for loop in a.loops}
+    found |= {(loop, a.target.partition("[")[0]) for a in reading.script.parts
+              if not a.augmented for loop in a.loops}  # fmt: skip
     return found | {(loop, each.name) for each in reading.script.bare for loop in each.loops}
 
 
