@@ -111,6 +111,15 @@ def operand(call: Call) -> Value | None:
     return Value("name", name=call.receiver) if call.receiver else None
 
 
+def chained(reading: Reading, value: Value) -> list[Call]:
+    """requires_grad_(), eval() and deepcopy() of deepcopy(net).eval().requires_grad_(False)."""
+    found, call = [], reading.call_of(value)
+    while call is not None:
+        found.append(call)
+        call = reading.before(call)
+    return found
+
+
 def receiver_of(call: Call) -> Value:
     """What a method is called on, a name without any letter where that is neither."""
     if call.receiver_call >= 0:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss.ends import ends
+from doctor.checks.script.loss.ends import ends, ends_in_linear
 from doctor.checks.script.loss.layer_before import has_batch_first
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.low_rank import both_zero
 from doctor.checks.script.loss.reductions import of_classes, over_ignored, over_padding
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, texts_in
+from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -44,10 +44,28 @@ def layout(reading: Training) -> Iterator[Match]:
             yield Match(
                 call.span, "view() does not exchange time and classes: transpose(1, 2) does"
             )
+        yield from _viewed_by_target(reading, call)
     for number in reading.methods("CTCLoss", "ctc_loss"):
         yield from _ctc(reading, reading.calls[number], moved)
     if moved and "CTCLoss" in reading.by_method:
         yield from _ctc_of_layers(reading)
+
+
+def _viewed_by_target(reading: Training, call: Call) -> Iterator[Match]:
+    """logits.view(y.size(0), -1, y.size(1)) of what a Linear made: (batch, time, classes)."""
+    view, target = reading.call_of(call.args[0]), call.args[1]
+    source = objects.operand(view) if view is not None else None
+    if view is None or source is None or view.method not in ("view", "reshape"):
+        return
+    given = view.args[0].items if len(view.args) == 1 else view.args
+    texts = [render(reading, value) for value in given]
+    names = "|".join(re.escape(v.name) for v in (source, target) if v.kind == "name" and v.name)
+    axes = [
+        re.fullmatch(rf"(?:{names})\.(?:size\({axis}\)|shape\[{axis}\])", text)
+        for axis, text in zip((0, 1), (texts[0], texts[-1]), strict=True)
+    ] if len(texts) == 3 and names else [None]  # fmt: skip
+    if all(axes) and ends_in_linear(reading, source, call):
+        yield Match(view.span, "view() does not exchange time and classes: transpose(1, 2) does")
 
 
 def _ctc_of_layers(reading: Training) -> Iterator[Match]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import objects
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import Line, lines, statements
 from doctor.checks.script.rule import Match
@@ -52,7 +53,7 @@ def reference_unused(reading: Training) -> Iterator[Match]:
         again = [line for line in table if line.target == network.target]
         for line in table if not read and len(again) == 1 else ():
             named = set(words(line.target)) & set(words(network.target)) & REFERENCE
-            if named and line.scope != network.scope and "(" in line.text and _trained(reading, line):
+            if named and line.scope != network.scope and _is_part_of_policy(reading, line):
                 message = f"{line.target} comes from the policy, and nothing runs {network.target}"
                 yield Match(line.span, message, fix=f"Compute it by {network.target}.")
                 return
@@ -60,9 +61,19 @@ def reference_unused(reading: Training) -> Iterator[Match]:
 
 def _is_kept(reading: Training, line: Line) -> bool:
     """self.ref = copy.deepcopy(model), or another network that is loaded."""
-    made = [call.method for call in reading.inside(line.value)]
+    made = [call.method for call in objects.chained(reading, line.value)]
     named = line.target.startswith("self.") and set(words(line.target)) & REFERENCE
     return bool(named) and bool({"deepcopy", "from_pretrained"} & set(made))
+
+
+def _is_part_of_policy(reading: Training, line: Line) -> bool:
+    """What trains computes it, or self.policy.lm of a self.policy that trains."""
+    for call in reading.inside(line.value):
+        parts = call.name.split(".")
+        names = (".".join(parts[:n]) for n in range(1, len(parts) + 1))
+        if any(reading.key(name, call.scope) in reading.stepped_names for name in names if name):
+            return True
+    return _trained(reading, line)
 
 
 def _read_names(reading: Training) -> Iterator[str]:

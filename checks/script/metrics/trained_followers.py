@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.naming import words
+from doctor.checks.script.objects import chained
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop
@@ -114,7 +115,7 @@ def _copies_of(reading: Training) -> dict[Key, Key]:
     """The copy -> the network, of copy = deepcopy(network).eval()."""
     table = {}
     for each in reading.assignments:
-        made = next((c for c in reading.inside(each.value) if c.method == "deepcopy"), None)
+        made = next((c for c in chained(reading, each.value) if c.method == "deepcopy"), None)
         plain = made is not None and len(made.args) == 1 and made.args[0].kind == "name"
         key = reading.key(each.target, each.scope)
         if made is not None and plain and not each.loops and len(reading.assigned[key]) == 1:
@@ -166,7 +167,7 @@ def _is_decorated(reading: Training, call: Call) -> bool:
 def _is_frozen(reading: Training, key: Key) -> bool:
     """requires_grad_(False) of it, or requires_grad = False in a loop over its parameters."""
     for each in reading.assigned.get(key, ()):
-        if any(c.method == "requires_grad_" for c in reading.inside(each.value)):
+        if any(c.method == "requires_grad_" for c in chained(reading, each.value)):
             return True
     if any(reading.key(c.receiver, c.scope) == key for c in reading.named("requires_grad_")):
         return True

@@ -114,8 +114,7 @@ def _scheduler_steps(reading: Training, made: Call) -> Iterator[Match]:
     names.add(given.name)
     loops = {c.loops for c in reading.named("step") if c.receiver == made.targets[0]}
     for call in reading.named("step"):
-        own = call.receiver in names and call.scope == made.scope and call.loops
-        if own and any(call.loops[: len(each)] == each or call.loops == each for each in loops):
+        if call.receiver in names and call.loops and call.loops in loops:
             message = f"{made.targets[0]}.step() steps {call.receiver} itself: it decays twice as fast"
             yield Match(call.span, message, fix=f"Omit {call.receiver}.step().")
 
