@@ -35,9 +35,7 @@ def end_masked(reading: Training) -> Iterator[Match]:
         sides = (each.left, each.right)
         held = [*sides, *(v for side in sides for v in _held(reading, side, each))]
         pads = any(re.search(r"(?:pad|eos)_token_id$", side.name) for side in held)
-        labels = any(
-            set(words(n)) & LABELS for side in held for n in (side.name, *side.names[:1])
-        )
+        labels = any(set(words(n)) & LABELS for side in held for n in (side.name, *side.names[:1]))
         if each.operator == "==" and pads and labels and leaves_places_out(reading):
             yield Match(
                 each.span,

@@ -8,7 +8,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
+from doctor.facts.script import Call, Value
 
 
 def ends(reading: Training) -> Iterator[Match]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
-from doctor.checks.script.loss.batch_axes import constant_means, over_batch, over_tokens
+from doctor.checks.script.loss.batch_axes import constant_means, over_batch
 from doctor.checks.script.loss.losses import RAW, loss_calls
 from doctor.checks.script.loss.reductions import implicit_axis
 from doctor.checks.script.outcomes import VIEWS, outcomes
@@ -31,7 +31,6 @@ def batch_axis(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
     yield from over_batch(reading)
     yield from constant_means(reading)
-    yield from over_tokens(reading)
     if not reading.mentions("loader", "trainer"):
         return
     for number, call in reading.numbered(
@@ -244,7 +243,6 @@ RULES = (
             "normalize(dim=0) of the output of an encoder in forward()",
             "q(states).gather(0, actions.unsqueeze(1))",
             "softmax(x, dim=-1).mean(dim=-1), which is the same number for all x",
-            "argmax(logits, axis=1) in the compute_metrics of a model that classifies tokens",
         ),
         fix="Use dim=-1, the axis of classes or keys.",
         sources=("torch-losses",),

@@ -47,9 +47,7 @@ def reference_unused(reading: Training) -> Iterator[Match]:
     table = reading.cached(lines)
     held = [line for line in table if _is_kept(reading, line)]
     for network in held:
-        read = any(
-            network.target in (n, n.rpartition(".")[0]) for n in _read_names(reading)
-        )
+        read = any(network.target in (n, n.rpartition(".")[0]) for n in _read_names(reading))
         again = [line for line in table if line.target == network.target]
         for line in table if not read and len(again) == 1 else ():
             named = set(words(line.target)) & set(words(network.target)) & REFERENCE

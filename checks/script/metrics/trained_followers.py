@@ -21,6 +21,7 @@ BLENDS = ("lerp_", "add_", "mul_", "copy_")
 REFERENCES = {"ref", "reference", "teacher", "frozen"}
 """Words of a copy that stays as it is. A target may be a network of its own domain."""
 FOLLOWERS = {"target", "teacher", "ema", "momentum", "shadow", "averaged"}
+FREEZE = "Freeze {}, run it under no_grad, and pass the optimizer the other network alone."
 STOPS = re.compile(r"detach|stop_?grad|freeze|requires_grad(?!_$)|set_grad|autograd\.grad")
 
 
@@ -44,8 +45,7 @@ def trained_followers(reading: Training) -> Iterator[Match]:
             for key in _held(reading, name, call, followers):
                 if _has_graph(reading, key) and not _is_frozen(reading, key):
                     message = f"{key[1]} is trained: the optimizer holds its parameters"
-                    yield Match(call.span, message, "fail", fix=f"Freeze {key[1]}, run it under "
-                                "no_grad, and pass the optimizer the other network alone.")  # fmt: skip
+                    yield Match(call.span, message, "fail", fix=FREEZE.format(key[1]))
                     return
 
 
@@ -73,10 +73,10 @@ def blends(reading: Training) -> list[Blend]:
         root = _root(reading, call)
         for loop in (reading.loops[number] for number in call.loops):
             owners = _owners(reading, loop)
-            others = [owners[n] for n in sorted(names - {root}) if n in owners]
+            others = [n for n in sorted(names - {root}) if n in owners]
             if root in owners and others:
-                moved, source = (_origins(reading, n, loop.scope) for n in (owners[root], others[0]))
-                found.append(Blend(call, moved, source))
+                moved = _origins(reading, owners[root], loop.scope)
+                found.append(Blend(call, moved, _origins(reading, owners[others[0]], loop.scope)))
     return found
 
 

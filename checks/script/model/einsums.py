@@ -20,9 +20,7 @@ AGAIN = re.compile(r"/\(?[\w.]+\.sum\(|slot|normalize\(", re.IGNORECASE)
 """Shares of queries that are normalized over the keys afterwards, as slots are."""
 
 
-def over_queries(
-    reading: Training, call: Call, scores: str, axis: Value | None
-) -> Iterator[Match]:
+def over_queries(reading: Training, call: Call, scores: str, axis: Value | None) -> Iterator[Match]:
     """einsum('bhid,bhjd->bhij', q, k).softmax(-2): the weights of a key sum to 1."""
     found = PRODUCT.search(scores)
     if found is None or axis is None or not isinstance(axis.literal, int):

@@ -115,7 +115,7 @@ def _scheduler_steps(reading: Training, made: Call) -> Iterator[Match]:
     loops = {c.loops for c in reading.named("step") if c.receiver == made.targets[0]}
     for call in reading.named("step"):
         if call.receiver in names and call.loops and call.loops in loops:
-            message = f"{made.targets[0]}.step() steps {call.receiver} itself: it decays twice as fast"
+            message = f"{made.targets[0]}.step() steps {call.receiver}, too: it decays too fast"
             yield Match(call.span, message, fix=f"Omit {call.receiver}.step().")
 
 
