@@ -66,7 +66,7 @@ def over_ignored(reading: Training) -> Iterator[Match]:
         if not left and not (index is None and "ignored_labels" in reading.script.identifiers):
             continue
         for mean in reading.named("mean"):
-            whole = mean.scope == call.scope and not mean.values
+            whole = mean.scope == call.scope and not mean.values and mean.base is None
             if whole and (mean.receiver_call == number or mean.receiver in call.targets[:1]):
                 message = "the mean counts places whose label is ignored: their losses are 0"
                 fix = "Divide the sum by the number of labels that count, or use reduction='mean'."

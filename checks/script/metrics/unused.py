@@ -52,7 +52,8 @@ def _target_never_read(reading: Training) -> Iterator[Match]:
         inside = {n for n in reading.by_loop.get(each.loops[-1], ())}
         run = next((c for c in reading.inside(each.value) if _is_module(reading, c)), None)
         trains = not reading.backward_numbers.isdisjoint(inside)
-        if run is None or not run.args or not trains or "[" in each.target:
+        own = run is not None and reading.key(run.name, run.scope) in reading.trained_names
+        if run is None or own or not run.args or not trains or "[" in each.target:
             continue
         if not _is_read(reading, each.target, run):
             yield Match(each.span, f"{each.target} is computed by {run.name}, and nothing reads it")
