@@ -158,7 +158,11 @@ IGNORE = re.compile(r"[A-Z_]*IGNORE\w*")
 def kept_exchanged(reading: Training) -> Iterator[Match]:
     """keep = labels == -100; (log_probs * keep).sum(): what counts are the places without label."""
     for each in reading.assignments if reading.mentions("gather", "cross_entropy", "loss") else ():
-        if each.value.kind != "test" or each.augmented or "." in each.target:
+        cast = reading.call_of(each.value)
+        plain = cast is None or cast.method in ("float", "to", "long", "bool", "int", "type_as")
+        tested = each.value.kind == "test" or (cast is not None and cast.base is not None
+                                               and cast.base.kind == "test")  # fmt: skip
+        if not tested or not plain or each.augmented or "." in each.target:
             continue
         test = [c for c in reading.comparisons if c.scope == each.scope
                 and c.span.line == each.span.line and c.operator == "=="]  # fmt: skip

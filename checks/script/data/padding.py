@@ -234,6 +234,7 @@ RULES = (
         fires=(
             "batch['labels'] = batch['input_ids'] beside padding=True or 'max_length'",
             "the same in a dictionary that is returned, and for targets that are padded",
+            "padding='max_length', and labels of which only the prompt is -100",
             "labels that are a copy of ids in torch.full(size, pad_id), or of pad_sequence()",
         ),
         fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",

@@ -23,9 +23,10 @@ def starts_over(reading: Training) -> Iterator[Match]:
         if not named or len(each.loops) < 2 or each.augmented:
             continue
         index, epochs = _index(reading, each), _epochs(reading, each)
-        pairs = [*_given(reading, each.value), *_divided(each.value)] if index and epochs else []
-        for one, whole in pairs:
-            if one.name == index and _spans(reading, whole, each, epochs):
+        pairs = [*_given(reading, each.value), *_divided(reading, each.value)] if index else []
+        for one, whole in pairs if epochs else ():
+            factors = {v.name for v in one.items} if one.name == "Mult" else {one.name}
+            if index in factors and _spans(reading, whole, each, epochs):
                 message = f"{index} begins anew in each epoch, and the schedule is for all of them"
                 yield Match(each.span, message, fix="Count the steps of all epochs, and pass that.")
                 return
@@ -67,9 +68,10 @@ def _given(reading: Training, value: Value) -> Iterator[tuple[Value, Value]]:
         yield from ((one, other) for other in values if other is not one)
 
 
-def _divided(value: Value) -> Iterator[tuple[Value, Value]]:
-    """i and total of i / total."""
-    for part in flatten([value]):
+def _divided(reading: Training, value: Value) -> Iterator[tuple[Value, Value]]:
+    """i and total of i / total, and of pi * i / total, also as the argument of a cosine."""
+    inside = [v for call in reading.inside(value) for v in call.args]
+    for part in flatten([value, *inside]):
         if part.name == "Div" and len(part.items) == 2:
             yield part.items[0], part.items[1]
 

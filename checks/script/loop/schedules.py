@@ -386,7 +386,8 @@ RULES = (
             "eta_min above lr; last_epoch of an optimizer that loads no state",
             "a rate of a number of steps that nothing counts",
             "milestones behind the last epoch (a warning)",
-            "LambdaLR of a function that returns the rate of the optimizer, not a factor",
+            "LambdaLR of a function that returns the rate of the optimizer, not a factor, or the "
+            "rate of the first Transformer beside lr=1e-4",
         ),
         fix='mode="max" for accuracies; gamma=1 for no decay; make the scheduler before the loop.',
         sources=("torch-lr-scheduler",),

@@ -45,7 +45,8 @@ def constant_means(reading: Training) -> Iterator[Match]:
             continue
         found = objects.last_definition(reading, value.name, call) if value.kind == "name" else ()
         made = reading.call_of(found[0] if len(found) == 1 else value)
-        if made is None or made.method != "softmax" or _axis(reading, made) != axis:
+        given = objects.softmax_of(reading, made) if made is not None else None
+        if given is None or given[1].literal != axis:
             continue
         changed = any(
             each.target == value.name and each.augmented and each.scope == call.scope

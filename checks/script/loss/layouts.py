@@ -237,6 +237,7 @@ RULES = (
         fires=(
             "out.view(-1, classes) of images, against mask.view(-1)",
             "out.view(batch, classes, -1) of the output of a recurrent layer or a Transformer",
+            "logits.view(y.size(0), -1, y.size(1)) of what a Linear made",
             "CTCLoss on the output of layers with batch_first=True",
         ),
         fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) to CTC.",
@@ -257,6 +258,7 @@ RULES = (
             "a Dice, Tversky or IoU loss of this file on logits, without a sigmoid",
             "CosineEmbeddingLoss or MarginRankingLoss with labels of 0",
             "(loss * mask).mean() of losses of tokens; a Dropout behind the last layer",
+            "cross_entropy(x, y, reduction='none', ignore_index=-100).mean()",
             "betas of an optimizer in the other order; BatchNorm1d and batches of one",
         ),
         errors=("y.long() as the target of a binary cross-entropy",),

@@ -242,8 +242,8 @@ RULES = (
             "softmax of attention scores along another axis than the last",
             "normalize(dim=0) of the output of an encoder in forward()",
             "q(states).gather(0, actions.unsqueeze(1))",
-            "softmax(x, dim=-1).mean(dim=-1), which is the same number for all x",
         ),
+        errors=("softmax(x, dim=-1).mean(dim=-1), which is the same number for all x",),
         fix="Use dim=-1, the axis of classes or keys.",
         sources=("torch-losses",),
         needs=(

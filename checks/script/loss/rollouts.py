@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import lines, lines_of, render
+from doctor.checks.script.rendering import lines, lines_of, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 
@@ -22,6 +22,7 @@ def groups(reading: Training) -> Iterator[Match]:
     yield from _tiled(reading, set(sizes.values()))
     yield from _one_mean(reading, sizes)
     yield from _over_prompts(reading, sizes)
+    yield from _of_prompts(reading)
 
 
 def _grouped(reading: Training) -> Iterator[tuple[str, str]]:
@@ -109,6 +110,26 @@ def _over_prompts(reading: Training, sizes: dict[str, str]) -> Iterator[Match]:
             if re.match(rf"{re.escape(name)}\.mean\((?:dim=|axis=)?0\b", text):
                 message = "the mean is over the prompts: the answers to one prompt are axis 1"
                 yield Match(line.span, message, fix="mean(dim=1, keepdim=True)")
+
+
+MEANS = re.compile(
+    r"\w*reward\w*\.(?:view|reshape)\(-1,(?P<size>[\w.]+)\)\.(?:mean|std)\((?:dim=|axis=)?0\)"
+)
+
+
+def _of_prompts(reading: Training) -> Iterator[Match]:
+    """mean = rewards.view(-1, K).mean(dim=0), which is taken off the rewards."""
+    for line in reading.cached(lines):
+        found = MEANS.fullmatch(line.text)
+        if found is None or not SAMPLES.search(found["size"]):
+            continue
+        own = texts_in(reading, line.scope)
+        if any(re.search(rf"-{line.target}\b|/\(*{line.target}\b", text) for text in own) or any(
+            re.match(rf"{line.target}\.(?:repeat|expand|tile)", text) for text in own
+        ):
+            message = "the mean is over the prompts: the answers to one prompt are axis 1"
+            yield Match(line.span, message, fix="mean(dim=1), with repeat_interleave(K)")
+            return
 
 
 RULES = (

@@ -244,9 +244,11 @@ RULES = (
         "class for padding is most of the targets.",
         fires=(
             "out[:, -1] of a recurrent layer, and pad_sequence without lengths",
-            "hidden[:, -1] of AutoModel with an attention_mask, and padding_side = 'right'",
             "embedding(ids).mean(1), and pad_sequence without lengths or a mask",
             "cross-entropy without ignore_index, and targets that pad_sequence fills with a class",
+        ),
+        errors=(
+            "hidden[:, -1] of AutoModel with an attention_mask, and padding_side = 'right'",
         ),
         fix="pack_padded_sequence, or out[range(n), lengths - 1]; padding_value=-100 for targets.",
         sources=("torch-cross-entropy",),

@@ -335,6 +335,10 @@ RULES = (
             "self.decay = min(self.decay, ramp) in the update of an average",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
         ),
+        errors=(
+            "an average, or a copy called reference, that the optimizer holds and that has a graph",
+            "online.lerp_(target, 1 - m), where nothing changes the target",
+        ),
         fix="Call the update after every step, and write into the tensors: "
         "slow.lerp_(fast, 1 - decay); copy buffers() too.",
         sources=("torch-saving",),

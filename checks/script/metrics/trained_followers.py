@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.naming import words
-from doctor.checks.script.objects import chained
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Loop
+from doctor.facts.script import Assignment, Call, Loop, Span, Value
 
 Key = tuple[object, str]
 """A name, by the function or class that owns it."""
@@ -29,7 +28,9 @@ STOPS = re.compile(r"detach|stop_?grad|freeze|requires_grad(?!_$)|set_grad|autog
 class Blend:
     """One network is moved towards another, in a loop over the parameters of both."""
 
-    call: Call
+    span: Span
+    whole: bool
+    """Its parameters are those of the other now, and nothing is left of them."""
     moved: frozenset[Key]
     source: frozenset[Key]
 
@@ -39,13 +40,16 @@ def trained_followers(reading: Training) -> Iterator[Match]:
     if not reading.backwards or any(STOPS.search(c.method) for c in reading.calls if _cuts(c)):
         return
     followers = {key for each in reading.cached(blends) for key in each.moved}
-    followers |= set(reading.cached(_kept_copies))
+    followers |= {*reading.cached(_kept_copies), *reading.cached(_teachers)}
     for number, call in reading.numbered(reading.optimizers if followers else ()):
         for name in dict.fromkeys(parameter_owners(reading, call, number)):
             for key in _held(reading, name, call, followers):
                 if _has_graph(reading, key) and not _is_frozen(reading, key):
                     message = f"{key[1]} is trained: the optimizer holds its parameters"
-                    yield Match(call.span, message, "fail", fix=FREEZE.format(key[1]))
+                    known = key not in reading.cached(_teachers)
+                    reason = "" if known else "another file makes it, and may freeze it"
+                    fix = FREEZE.format(key[1])
+                    yield Match(call.span, message, "fail", undecided=reason, fix=fix)
                     return
 
 
@@ -56,28 +60,40 @@ def pulled_back(reading: Training) -> Iterator[Match]:
     for each in pairs:
         copies = reading.cached(_copies_of)
         for key in sorted(each.source - moved, key=str):
-            named = FOLLOWERS & set(words(key[1]))
-            if named and copies.get(key) in each.moved and not _is_loaded(reading, key):
-                network = copies[key][1]
+            named = any(FOLLOWERS & set(words(name)) for _, name in each.moved)
+            follows = FOLLOWERS & set(words(key[1])) and not named and key in copies
+            if follows and not each.whole and not _is_loaded(reading, key):
+                network = min(name for _, name in each.moved)
                 message = f"{network} is moved towards {key[1]}, which nothing changes"
                 fix = f"Move {key[1]} towards {network}."
-                yield Match(each.call.span, message, "fail", fix=fix)
+                yield Match(each.span, message, "fail", fix=fix)
 
 
 def blends(reading: Training) -> list[Blend]:
-    """for t, s in zip(target.parameters(), net.parameters()): t.lerp_(s, tau)."""
-    found = []
+    """for t, s in zip(target.parameters(), net.parameters()): t.lerp_(s, tau), or t.data = ..."""
+    found: list[Blend] = []
     for call in reading.named(*BLENDS):
-        names = {v.name.partition(".")[0] for v in call.values if v.kind == "name"}
-        names |= {n.partition(".")[0] for v in call.values for n in v.all_names}
-        root = _root(reading, call)
-        for loop in (reading.loops[number] for number in call.loops):
-            owners = _owners(reading, loop)
-            others = [n for n in sorted(names - {root}) if n in owners]
-            if root in owners and others:
-                moved = _origins(reading, owners[root], loop.scope)
-                found.append(Blend(call, moved, _origins(reading, owners[others[0]], loop.scope)))
+        whole = call.method == "copy_" and all(v.kind == "name" for v in call.args)
+        found += _blended(reading, call, _root(reading, call), call.values, whole)
+    for each in reading.assignments if reading.loops else ():
+        root, _, part = each.target.partition(".")
+        if part == "data":
+            whole = each.value.kind == "name"
+            found += _blended(reading, each, root, (each.value,), whole)
     return found
+
+
+def _blended(
+    reading: Training, at: Call | Assignment, root: str, values: Iterable[Value], whole: bool
+) -> Iterator[Blend]:
+    names = {n.partition(".")[0] for v in values for n in v.all_names}
+    for loop in (reading.loops[number] for number in at.loops):
+        owners = _owners(reading, loop)
+        others = [n for n in sorted(names - {root}) if n in owners]
+        if root in owners and others:
+            moved = _origins(reading, owners[root], loop.scope)
+            source = _origins(reading, owners[others[0]], loop.scope)
+            yield Blend(at.span, whole, moved, source)
 
 
 def _root(reading: Training, call: Call) -> str:
@@ -115,7 +131,9 @@ def _copies_of(reading: Training) -> dict[Key, Key]:
     """The copy -> the network, of copy = deepcopy(network).eval()."""
     table = {}
     for each in reading.assignments:
-        made = next((c for c in chained(reading, each.value) if c.method == "deepcopy"), None)
+        made = next(
+            (c for c in objects.chained(reading, each.value) if c.method == "deepcopy"), None
+        )
         plain = made is not None and len(made.args) == 1 and made.args[0].kind == "name"
         key = reading.key(each.target, each.scope)
         if made is not None and plain and not each.loops and len(reading.assigned[key]) == 1:
@@ -126,6 +144,27 @@ def _copies_of(reading: Training) -> dict[Key, Key]:
 def _kept_copies(reading: Training) -> list[Key]:
     """Copies that are called a reference or teacher."""
     return [key for key in reading.cached(_copies_of) if REFERENCES & set(words(key[1]))]
+
+
+def _teachers(reading: Training) -> set[Key]:
+    """Networks called teacher that are put in evaluation mode, and that no call here makes."""
+    return {
+        key
+        for call in reading.named("eval")
+        for key in _attributes(reading, call)
+        if "teacher" in words(key[1]) and key not in reading.cached(_copies_of)
+    }
+
+
+def _attributes(reading: Training, call: Call) -> Iterator[Key]:
+    """teacher of teacher.eval(), and the self.teacher of model.teacher.eval()."""
+    owner, _, name = call.receiver.rpartition(".")
+    if owner in ("", "self"):
+        yield reading.key(call.receiver, call.scope)
+        return
+    for made in objects.makers_at(reading, Value("name", name=owner), call):
+        if made is not None and made.name in reading.modules:
+            yield f"class {made.name}", f"self.{name}"
 
 
 def _held(reading: Training, owner: str, call: Call, followers: set[Key]) -> Iterator[Key]:
@@ -167,7 +206,7 @@ def _is_decorated(reading: Training, call: Call) -> bool:
 def _is_frozen(reading: Training, key: Key) -> bool:
     """requires_grad_(False) of it, or requires_grad = False in a loop over its parameters."""
     for each in reading.assigned.get(key, ()):
-        if any(c.method == "requires_grad_" for c in chained(reading, each.value)):
+        if any(c.method == "requires_grad_" for c in objects.chained(reading, each.value)):
             return True
     if any(reading.key(c.receiver, c.scope) == key for c in reading.named("requires_grad_")):
         return True

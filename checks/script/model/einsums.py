@@ -1,11 +1,12 @@
-"""Axes that the letters of an einsum name."""
+"""Axes that a product sums over, and the axis along which its weights sum to 1."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import texts_in
+from doctor.checks.script import objects
+from doctor.checks.script.rendering import containing, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -20,10 +21,10 @@ AGAIN = re.compile(r"/\(?[\w.]+\.sum\(|slot|normalize\(", re.IGNORECASE)
 """Shares of queries that are normalized over the keys afterwards, as slots are."""
 
 
-def over_queries(reading: Training, call: Call, scores: str, axis: Value | None) -> Iterator[Match]:
+def over_queries(reading: Training, call: Call, scores: str, axis: Value) -> Iterator[Match]:
     """einsum('bhid,bhjd->bhij', q, k).softmax(-2): the weights of a key sum to 1."""
     found = PRODUCT.search(scores)
-    if found is None or axis is None or not isinstance(axis.literal, int):
+    if found is None or not isinstance(axis.literal, int):
         return
     one, two = (found["one"] or found["first"]), (found["two"] or found["second"])
     out, queries = _axes(found["before"] or found["behind"], one, two)
@@ -33,6 +34,28 @@ def over_queries(reading: Training, call: Call, scores: str, axis: Value | None)
     if out[place] == queries and not any(AGAIN.search(x) for x in texts_in(reading, call.scope)):
         message = f"attention sums to 1 over axis {axis.literal}, the queries, not over the keys"
         yield Match(call.span, message)
+
+
+POOLED = re.compile(
+    r"(?:bmm|matmul)\((?P<a>\w+)(?:\.unsqueeze\((?:dim=)?1\)|\[:,None(?:,:)?\]),"
+    r"|\((?P<b>\w+)(?:\.unsqueeze\((?:dim=)?1\)|\[:,None(?:,:)?\])@"
+    r"|\(\(?(?P<c>\w+)(?:\.unsqueeze\((?:dim=)?(?:-1|2)\)|\[:,:,None\]|\[\.\.\.,None\])\*\w+\)"
+    r"\.sum\((?:dim=)?1\)"
+)
+"""Weights (batch, time) that places are summed with, batch by batch."""
+
+
+def pooled_across(reading: Training) -> Iterator[Match]:
+    """torch.bmm(w.unsqueeze(1), h) of w = softmax(scores, dim=0): shares of the batch."""
+    for text, _, scope in containing(reading, POOLED):
+        names = {n for m in POOLED.finditer(text) for n in m.groups() if n}
+        for call in reading.calls_in(scope):
+            given = objects.softmax_of(reading, call) if call.target in names else None
+            if given is None or given[1].literal != 0 or given[1].literal is False:
+                continue
+            if len(reading.assigned_to(call.target, scope)) == 1:
+                message = f"{call.target} sums to 1 over the batch, and is summed over the places"
+                yield Match(call.span, message, fix="softmax(..., dim=1)")
 
 
 def _axes(spec: str, one: str, two: str) -> tuple[list[str], str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.low_rank import scale_inverted
+from doctor.checks.script.model.norm_axes import of_tokens
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import formulas, render, written_out
 from doctor.checks.script.rule import Match, Rule, each_of
@@ -91,11 +92,12 @@ RULES = (
         slug="standard-part-of-a-network",
         title="Norms and joined features have their formulas",
         severity="fail",
-        find=each_of(written_norms, joined, scale_inverted),
+        find=each_of(written_norms, of_tokens, joined, scale_inverted),
         why="A part that is written out with another axis or without its root trains without an "
         "error, as another network.",
         fires=(
             "(x - x.mean()) / x.var()",
+            "x.mean(1, keepdim=True) in a LayerNorm of tokens (a warning)",
             "x / torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) in a norm",
             "x * torch.rsqrt(x.mean(-1, keepdim=True) + eps) in an RMSNorm",
             "torch.cat([x, skip], dim=0) in the forward of a module",
