@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -133,12 +133,25 @@ def _measured_with_end(reading: Training, table: list[Line]) -> Iterator[Match]:
             counted = re.match(r"len\(", line.text) and given.kind == "name"
             if not counted or not _appends_end(reading, function, call):
                 continue
+            if not _joined_text(reading, call, given.name):
+                continue
             name = re.escape(line.target)
             masks = re.compile(rf"\(-100\)\*{name}\b|\[:{name}\]")
             if any(masks.search(f"{o.target} {o.text}") for o in table if o.scope == line.scope):
                 message = f"{call.method}() appends the end token, and counts it to the prompt"
                 fix = "Measure the prompt without the end token."
                 yield Match(line.span, message, fix=fix)
+
+
+def _joined_text(reading: Training, call: Call, prompt: str) -> bool:
+    """The same function gets prompt + answer in one text, where no end stands between them."""
+    for other in reading.calls_in(call.scope):
+        value = other.first if other.name == call.name and other is not call else None
+        held = objects.last_definition(reading, value.name, other) if value is not None else []
+        for each in (value, *held):
+            if each is not None and each.kind == "other" and prompt in each.all_names:
+                return True
+    return False
 
 
 def _appends_end(reading: Training, function: int, call: Call) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import formulas_in, render, texts_in
+from doctor.checks.script.rendering import formulas_in, render, texts_in, written_out
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
@@ -152,6 +152,8 @@ def _takes_labels(reading: Training) -> bool:
     return bool(taken) and all("label" in text.casefold() for text in taken)
 
 
+OF_LABELS = re.compile(r"gather|cross_entropy|nll|loss|log_?p", re.IGNORECASE)
+"""What has a number for each label."""
 IGNORE = re.compile(r"[A-Z_]*IGNORE\w*")
 
 
@@ -169,9 +171,14 @@ def kept_exchanged(reading: Training) -> Iterator[Match]:
         if len(test) != 1 or not _is_ignored(reading, test[0].right, each):
             continue
         name = re.escape(each.target)
-        product = re.compile(rf"\(\w+\*{name}(?:\.\w+\([^()]*\))?\)\.(?:sum|mean)\(")
-        spans = [s for text, s in formulas_in(reading, each.scope) if product.search(text)]
-        if spans and len(reading.assigned_to(each.target, each.scope)) == 1:
+        product = re.compile(rf"\((?P<x>\w+)\*{name}(?:\.\w+\([^()]*\))?\)\.(?:sum|mean)\(")
+        factors = {m["x"] for text, _ in formulas_in(reading, each.scope)
+                   if (m := product.search(text))}  # fmt: skip
+        texts = [written_out(reading, each.scope, x) for x in factors]
+        if (
+            any(map(OF_LABELS.search, texts))
+            and len(reading.assigned_to(each.target, each.scope)) == 1
+        ):
             message = f"{each.target} is True where there is no label: these places alone count"
             yield Match(each.span, message, fix=f"{each.target} = labels != -100")
 

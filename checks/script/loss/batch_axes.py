@@ -41,7 +41,7 @@ def constant_means(reading: Training) -> Iterator[Match]:
     """softmax(x, dim=-1).mean(dim=-1): shares sum to 1, and their mean is 1 / n for all x."""
     for call in reading.named("mean"):
         value, axis = objects.operand(call), _axis(reading, call)
-        if value is None or axis is None or call.scope == 0:
+        if value is None or axis is None or call.scope == 0 or "keepdim" in call.keywords:
             continue
         found = objects.last_definition(reading, value.name, call) if value.kind == "name" else ()
         made = reading.call_of(found[0] if len(found) == 1 else value)

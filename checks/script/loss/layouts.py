@@ -44,7 +44,8 @@ def layout(reading: Training) -> Iterator[Match]:
             yield Match(
                 call.span, "view() does not exchange time and classes: transpose(1, 2) does"
             )
-        yield from _viewed_by_target(reading, call)
+        if reading.methods(*SEQUENCES) and not reading.mentions("conv"):
+            yield from _viewed_by_target(reading, call)
     for number in reading.methods("CTCLoss", "ctc_loss"):
         yield from _ctc(reading, reading.calls[number], moved)
     if moved and "CTCLoss" in reading.by_method:

@@ -63,7 +63,7 @@ def over_ignored(reading: Training) -> Iterator[Match]:
         if reduction is None or reduction.literal != "none":
             continue
         left = index is not None and (index.literal == -100 or IGNORED.search(index.name))
-        if not left and not (index is None and "ignored_labels" in reading.script.identifiers):
+        if not left:
             continue
         for mean in reading.named("mean"):
             whole = mean.scope == call.scope and not mean.values and mean.base is None

@@ -191,7 +191,16 @@ def _has_graph(reading: Training, key: Key) -> bool:
             runs += [call, *inner] if inner else []
     runs = [call for call in runs if not reading.is_named_evaluation(call)]
     shown = [call for call in runs if not _is_decorated(reading, call)]
-    return bool(shown) and not any(reading.under_no_grad(call.contexts) for call in shown)
+    quiet = (reading.under_no_grad(c.contexts) or _is_entered_quietly(reading, c) for c in shown)
+    return bool(shown) and not any(quiet)
+
+
+def _is_entered_quietly(reading: Training, call: Call) -> bool:
+    """Its method is called under no_grad somewhere, as agent.target_value(x) is."""
+    function = reading.function(call.scope)
+    method = function.owner and function.name not in ("forward", "__call__", "train")
+    sites = reading.named(function.name) if method else reading.callers(call.scope)
+    return any(reading.is_without_graph(each) for each in sites)
 
 
 def _passes(reading: Training, call: Call, function: int, name: str, key: Key) -> bool:

@@ -167,7 +167,8 @@ def _reduced_while_summing(reading: Training) -> Iterator[Match]:
             continue
         loops = call.loops
         if (table := _values_of(reading, name, loops[-1])) and len(loops) > 1:
-            name, loops = table, loops[:-1]
+            changed = any(c.receiver == name and loops[-2] in c.loops for c in reading.calls)
+            name, loops = ("" if changed else table), loops[:-1]
         loop = loops[-1]
         held = [a for a in reading.assigned_to(name, call.scope) if loop in a.loops]
         held += [a for a in reading.script.parts if loop in a.loops and a.scope == call.scope

@@ -20,10 +20,12 @@ ONE_AXIS = re.compile(r"torch\.nn\.Parameter\(torch\.(?:ones|zeros)\(\w+\)\)")
 
 def of_tokens(reading: Training) -> Iterator[Match]:
     """x.mean(1, keepdim=True) of (batch, time, width), and a scale that is as long as the width."""
-    if not reading.cached(_has_tokens):
-        return
-    for scope, function in enumerate(reading.script.functions):
+    attending = reading.cached(_attending)
+    for scope, function in enumerate(reading.script.functions if attending else ()):
         if function.name != "forward" or not NAMED.search(function.owner):
+            continue
+        made = [c for c in reading.calls if c.name == function.owner]
+        if not any(reading.function(c.scope).owner in attending for c in made):
             continue
         result = " ".join(text for text, _ in returned(reading, scope))
         scales = [re.escape(name) for name in _scales(reading, function.owner)]
@@ -46,18 +48,22 @@ def _scales(reading: Training, owner: str) -> list[str]:
     return [x.target for x in reading.cached(lines) if own(x) and ONE_AXIS.fullmatch(x.text)]
 
 
-def _has_tokens(reading: Training) -> bool:
-    """The file attends over (batch, time, width)."""
-    first = any(
-        (v := call.keywords.get("batch_first")) is not None and v.literal is True
-        for call in reading.named("MultiheadAttention", "TransformerEncoderLayer")
-    )
-    return first or any(
-        "scaled_dot_product_attention(" in text or "softmax(" in text
+def _attending(reading: Training) -> set[str]:
+    """Classes that attend over (batch, time, width)."""
+    layers = reading.named("MultiheadAttention", "TransformerEncoderLayer")
+    found = {
+        reading.function(call.scope).owner
+        for call in layers
+        if (v := call.keywords.get("batch_first")) is not None and v.literal is True
+    }
+    found |= {
+        function.owner
         for scope, function in enumerate(reading.script.functions)
         if function.owner in reading.modules and _unpacks_three(reading, scope)
         for text in texts_in(reading, scope)
-    )
+        if "scaled_dot_product_attention(" in text or "softmax(" in text
+    }
+    return found - {""}
 
 
 def _unpacks_three(reading: Training, scope: int) -> bool:

@@ -80,7 +80,7 @@ def _whole_target(reading: Training) -> Iterator[Match]:
                     yield Match(loss.span, f"the decoder reads {found[1]}, which it is to predict")
 
 
-STARTS = re.compile(r"(?:^|[^a-z])(?:bos|sos)(?![a-z])", re.IGNORECASE)
+STARTS = re.compile(r"(?:^|[^a-z])(?:bos|sos)(?![a-z])|\bpad\(|\[:,:-1\]", re.IGNORECASE)
 """The token that a module puts before the target itself; in the data it is a part of the target."""
 
 
