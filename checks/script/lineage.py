@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.reading import Reading
+from doctor.checks.script.reading import Reading, flatten
 from doctor.facts.script import Call, Value
 
 PARAMETERS = {"parameters", "named_parameters", "trainable_parameters"}
@@ -24,6 +24,8 @@ OF_THE_MODEL = {
     "requires_grad_", "add_adapter", "merge_and_unload", "xpu", "to_bettertransformer",
 }  # fmt: skip
 """Those of them that are methods of the model."""
+CONTAINERS = {"torch.nn.ModuleDict", "torch.nn.ModuleList", "torch.nn.Sequential"}
+"""What of torch.nn holds modules that it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _follow_call(reading: Reading, value: Value, trail: _Trail, depth: int) -> N
         return
     if call.method in WRAPPERS:
         _follow_wrapped(reading, call, number, value, trail, depth)
-    elif call.name in modules_of(reading):
+    elif call.name in modules_of(reading) or call.name in CONTAINERS:
         _follow_parts(reading, call, number, trail, depth)
     elif not call.method[:1].isupper() and call.method != "from_pretrained":
         _follow_foreign(reading, call, number, trail, depth)
@@ -130,7 +132,7 @@ def _follow_call(reading: Reading, value: Value, trail: _Trail, depth: int) -> N
 
 def _follow_parts(reading: Reading, call: Call, number: int, trail: _Trail, depth: int) -> None:
     """What a module of this file is made of."""
-    for part in call.values:
+    for part in flatten(call.values):
         if part.kind == "name":
             _follow(reading, part, call.scope, number, trail, depth - 1)
 

@@ -111,6 +111,37 @@ def operand(call: Call) -> Value | None:
     return Value("name", name=call.receiver) if call.receiver else None
 
 
+def chained(reading: Reading, value: Value) -> list[Call]:
+    """requires_grad_(), eval() and deepcopy() of deepcopy(net).eval().requires_grad_(False)."""
+    found, call = [], reading.call_of(value)
+    while call is not None:
+        found.append(call)
+        call = reading.before(call)
+    return found
+
+
+def softmax_of(reading: Reading, call: Call) -> tuple[Value, Value] | None:
+    """Input and axis of x.softmax(dim), F.softmax(x, dim), and of nn.Softmax(dim) that is called;
+    None for any other call."""
+    if call.method == "softmax" and call.name.startswith("torch."):
+        value, axis = call.first, evaluate.argument(reading, call, "dim", 1)
+    elif call.method == "softmax" and ("dim" in call.keywords or _is_number(call.first)):
+        value, axis = operand(call), evaluate.argument(reading, call, "dim", 0)
+    elif "Softmax" in reading.by_method and len(call.args) == 1:
+        made = callee(reading, call)
+        known = made[0] if len(made) == 1 else None
+        layer = known if known is not None and known.name == "torch.nn.Softmax" else None
+        value = call.first if layer is not None else None
+        axis = evaluate.argument(reading, layer, "dim", 0) if layer is not None else None
+    else:
+        return None
+    return (value, axis) if value is not None and axis is not None else None
+
+
+def _is_number(value: Value | None) -> bool:
+    return value is not None and evaluate.is_number(value.literal)
+
+
 def receiver_of(call: Call) -> Value:
     """What a method is called on, a name without any letter where that is neither."""
     if call.receiver_call >= 0:

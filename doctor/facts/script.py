@@ -282,7 +282,8 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     calls: tuple[Call, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     parts: tuple[Assignment, ...] = ()
-    """What is assigned to a part that is no constant key: "boxes[:,2:]", "ema[name]"."""
+    """What is assigned to a part that is no key in quotes: "boxes[:,2:]", "ema[name]", "totals[0]";
+    and what is added to any part."""
     contexts: tuple[Context, ...] = ()
     branches: tuple[Branch, ...] = ()
     loops: tuple[Loop, ...] = ()

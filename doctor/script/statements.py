@@ -236,11 +236,13 @@ def _assign(walk: Walk, node: ast.Assign) -> None:
 def _changed_part(
     walk: Walk, target: ast.Subscript, value: Value, node: ast.stmt, operator: str = ""
 ) -> None:
-    """boxes[:, 2:] is assigned: `boxes[]` is among the identifiers, and it is a part."""
+    """boxes[:, 2:] is assigned: `boxes[]` is among the identifiers, and it is a part, as is
+    totals[0], and the sums["loss"] of sums["loss"] += x."""
     base = value_of(walk, target).items[0]
     if base.kind == "name" or (base.kind == "item" and base.name):  # target["boxes"][:, 2:]
         walk.identifiers.add(f"{base.name}[]")
-        if not isinstance(target.slice, ast.Constant):
+        key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+        if operator or not isinstance(key, str):
             walk.record_part("".join(walk.segment(target).split()), value, node, operator)
 
 

@@ -361,37 +361,6 @@ def test_softmax_in_a_batch_of_graphs(weights: str, pooled: str, *, fires: bool)
     assert ("batch-of-graphs" in codes(GRAPHS.format(weights, pooled))) is fires
 
 
-MASKED = """
-import torch
-import torch.nn.functional as F
-net = torch.nn.Linear(4, 4)
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-def loss_fn(logits, y, mu, mask):
-    nll = F.cross_entropy(logits, y, reduction="none") * mask
-    kl = {} * mask
-    return {}
-for x, y, mask in loader:
-    loss = loss_fn(net(x), y, net(x), mask)
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("term", "result", "fires"),
-    [
-        ("mu.pow(2).sum()", "(nll.sum() + kl.sum()) / mask.sum()", True),
-        ("mu.pow(2).sum(-1)", "(nll.sum() + kl.sum()) / mask.sum()", False),
-        ("mu.pow(2)", "(nll.sum() + kl.sum()) / mask.sum()", False),
-        # a weight for the batch that is called a mask
-        ("mu.pow(2).mean()", "nll.mean() + kl", False),
-    ],
-)
-def test_a_mask_of_one_number(term: str, result: str, *, fires: bool) -> None:
-    assert ("last-layer" in codes(MASKED.format(term, result))) is fires
-
-
 SPLIT = """
 import torch
 from torch.utils.data import DataLoader, random_split

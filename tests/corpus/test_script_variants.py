@@ -24,6 +24,7 @@ SPELLINGS = [
     *tomllib.loads(Path(__file__).with_name("script_names.toml").read_text())["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_sound.toml").read_text())["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_planted.toml").read_text())["spelling"],
+    *tomllib.loads(Path(__file__).with_name("script_targets.toml").read_text())["spelling"],
 ]
 CODE = {each["name"]: each["code"] for each in TABLE["training"]}
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call
 
 IDS = re.compile(
     r"(?:\w+\.)*\w*(?:ids|tokens|input_ids|inputs)(?:\[[\w:]*\])?|.*\['input_ids'\]|.*\.input_ids"
@@ -18,6 +20,7 @@ TARGETS = re.compile(r"(?:\w+\.)*(?:labels?|targets?|lm_labels|lbls?|y)$")
 
 def answers(reading: Training) -> Iterator[Match]:
     table = reading.cached(lines)
+    yield from _measured_with_end(reading, table)
     for line in table:
         name, _, part = line.target.partition("[")
         if part and TARGETS.search(name):
@@ -116,6 +119,59 @@ def _letters(reading: Training, table: list[Line], line: Line, part: str) -> Ite
         yield Match(line.span, f"len({text}) counts characters, and labels are tokens")
 
 
+PROMPT = re.compile(r"prompt|question|instruct|source|query|context", re.IGNORECASE)
+
+
+def _measured_with_end(reading: Training, table: list[Line]) -> Iterator[Match]:
+    """[-100] * len(tokenize(prompt)), where tokenize() of this file appends the end token."""
+    for line in table:
+        for call in reading.inside(line.value):
+            function = reading.target_function(call)
+            given = call.first
+            if function is None or given is None or not PROMPT.search(render(reading, given)):
+                continue
+            counted = re.match(r"len\(", line.text) and given.kind == "name"
+            if not counted or not _appends_end(reading, function, call):
+                continue
+            if not _joined_text(reading, call, given.name):
+                continue
+            name = re.escape(line.target)
+            masks = re.compile(rf"\(-100\)\*{name}\b|\[:{name}\]")
+            if any(masks.search(f"{o.target} {o.text}") for o in table if o.scope == line.scope):
+                message = f"{call.method}() appends the end token, and counts it to the prompt"
+                fix = "Measure the prompt without the end token."
+                yield Match(line.span, message, fix=fix)
+
+
+def _joined_text(reading: Training, call: Call, prompt: str) -> bool:
+    """The same function gets prompt + answer in one text, where no end stands between them."""
+    for other in reading.calls_in(call.scope):
+        value = other.first if other.name == call.name and other is not call else None
+        held = objects.last_definition(reading, value.name, other) if value is not None else []
+        for each in (value, *held):
+            if each is not None and each.kind == "other" and prompt in each.all_names:
+                return True
+    return False
+
+
+def _appends_end(reading: Training, function: int, call: Call) -> bool:
+    """result.append(eos) in the function, under no switch or one that is on for this call."""
+    for each in reading.calls_in(function):
+        names = [n for v in each.args for n in v.all_names] if each.method == "append" else []
+        if not any(re.search(r"eos_token_id$|^EOS", n) for n in names):
+            continue
+        parameters = {p.name for p in reading.function(function).parameters}
+        switches = {n for test in reading.tests(each) for n in test.all_names} & parameters
+        on = [evaluate.argument_of(reading, call, function, n) for n in sorted(switches)]
+        on = [
+            v if v is not None else evaluate.default(reading, function, n)
+            for v, n in zip(on, sorted(switches), strict=True)
+        ]
+        if all(v is not None and v.literal is True for v in on):
+            return True
+    return False
+
+
 RULES = (
     Rule(
         code="SCR404",
@@ -131,10 +187,11 @@ RULES = (
             "labels = input_ids; labels[...] = -100",
             "labels = [-100] * n; labels[:len(prompt)] = ids[:len(prompt)]",
             "labels[: len(row['prompt'])] = -100, of a text that the tokenizer gets",
+            "[-100] * n of n = len(tokenize(prompt)), where tokenize() appends the end token",
         ),
         fix="labels = input_ids.clone(); labels[: len(prompt_ids)] = -100, with prompt_ids of the "
         "tokenizer.",
         sources=("fast-llm-253",),
-        needs=("ignored_labels", "labels", "label", "targets"),
+        needs=("ignored_labels", "labels", "label", "targets", "append"),
     ),
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.ignored_places import leaves_places_out
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Comparison, Value
 
 LABELS = {"labels", "label", "targets", "target", "lm", "y"}
 MARKERS = re.compile(
@@ -26,19 +27,32 @@ def end_masked(reading: Training) -> Iterator[Match]:
         if re.search(r"\.pad_token(?:_id)?$", each.target)
         and re.search(r"\.eos_token(?:_id)?$", each.value.name)
     ]  # fmt: skip
-    if not same or reading.mentions("add_special_tokens", "padding_free"):
+    if not same or reading.methods("add_special_tokens") or reading.mentions("padding_free"):
         return
     if not (reading.mentions("eos_token") and _ends_are_written(reading)):
         return
     for each in reading.comparisons:
         sides = (each.left, each.right)
-        pads = any(re.search(r"(?:pad|eos)_token_id$", side.name) for side in sides)
-        labels = any(set(words(side.name)) & LABELS for side in sides)
+        held = [*sides, *(v for side in sides for v in _held(reading, side, each))]
+        pads = any(re.search(r"(?:pad|eos)_token_id$", side.name) for side in held)
+        labels = any(set(words(n)) & LABELS for side in held for n in (side.name, *side.names[:1]))
         if each.operator == "==" and pads and labels and leaves_places_out(reading):
             yield Match(
                 each.span,
                 "padding is the end token: the end of an answer is left out of the labels, too",
             )
+
+
+def _held(reading: Training, side: Value, at: Comparison) -> list[Value]:
+    """What a name of a comparison may be: labels[:, 1:] of shifted, tok.pad_token_id of pad_id."""
+    if side.kind != "name":
+        return []
+    found = evaluate.options_at(reading, side, at.scope, at.position - 1, ())
+    below = [objects.operand(c) for c in reading.calls_of(found) if c.method in SAME]
+    return [*found, *(v for v in below if v is not None)]
+
+
+SAME = ("contiguous", "clone", "view", "reshape", "flatten")
 
 
 def _ends_are_written(reading: Training) -> bool:

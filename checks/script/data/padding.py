@@ -59,7 +59,20 @@ def _leaves_out(reading: Training) -> bool:
     decoding = {c.scope for c in reading.named("batch_decode")}
     compared = [c for c in reading.comparisons if c.scope not in decoding]
     padding = any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared)
-    return padding or has_ignored_value(reading, decoding)
+    return padding or (has_ignored_value(reading, decoding) and not _only_prompts(reading))
+
+
+PREFIX = re.compile(r"\(\(\(-100\)\*(?P<n>\w+)\)\+[\w.\[\]']+\[(?P=n):\]\)")
+"""[-100] * n + labels[n:]: the prompt is left out, and nothing behind the answer."""
+
+
+def _only_prompts(reading: Training) -> bool:
+    """Each -100 of the file stands for the tokens of a prompt, and texts have a fixed length."""
+    fixed = [v for c in reading.calls if (v := c.keywords.get("padding")) is not None
+             and v.literal == "max_length"]  # fmt: skip
+    texts = [render(reading, value) for value, _, _ in reading.expressions]
+    held = [text for text in texts if "-100" in text]
+    return bool(fixed) and bool(held) and all(PREFIX.fullmatch(text) for text in held)
 
 
 def _puts_back(reading: Training, call: Call) -> bool:
@@ -221,6 +234,7 @@ RULES = (
         fires=(
             "batch['labels'] = batch['input_ids'] beside padding=True or 'max_length'",
             "the same in a dictionary that is returned, and for targets that are padded",
+            "padding='max_length', and labels of which only the prompt is -100",
             "labels that are a copy of ids in torch.full(size, pad_id), or of pad_sequence()",
         ),
         fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",

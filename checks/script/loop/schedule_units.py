@@ -9,6 +9,7 @@ from operator import is_
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.loop.in_samples import in_samples
+from doctor.checks.script.loop.index_of_epoch import starts_over
 from doctor.checks.script.loop.lightning_schedules import stepped_per_epoch
 from doctor.checks.script.loop.schedule_lengths import LENGTHS
 from doctor.checks.script.loop.schedule_settings import counted_apart
@@ -32,6 +33,7 @@ GO_ON = ("CosineAnnealingLR", "LinearLR")
 def wrong_unit(reading: Training) -> Iterator[Match]:
     yield from stepped_per_epoch(reading)
     yield from in_samples(reading)
+    yield from starts_over(reading)
     yield from _in_micro_batches(reading)
     for number, name, home in _with_homes(reading):
         made = reading.calls[number]
@@ -300,6 +302,7 @@ RULES = (
             "a length of len(loader) of a schedule that ends, and step() per batch in a loop over "
             "epochs",
             "a length of len(loader) * epochs, and step() once per epoch",
+            "group['lr'] = rate(i, epochs * len(loader)) of i, batch in enumerate(loader)",
             "a warning: a length of len(loader) * epochs, and a step in every Nth batch",
             "a warning: configure_optimizers of Lightning returns OneCycleLR(steps_per_epoch=...), "
             'or a schedule of estimated_stepping_batches, without interval="step"',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import is_
@@ -15,6 +16,7 @@ from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.naming import direction
 from doctor.checks.script.objects import functions_of
 from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -194,11 +196,30 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
         bodies = [("the lambda", given.items)] if given.kind == "other" and not given.name else []
         bodies += [(f"{reading.function(n).name}()", reading.returns(n))
                    for n in _lambdas(reading, given, call)]  # fmt: skip
+        yield from _noam(reading, given, call, made, [v for _, each in bodies for v in each])
         for name, results in bodies:
             values = [v for each in results for v in _bounded(reading, each)]
             if any(v.kind == "other" and (_is_rate(v, own) or _holds(v, rates)) for v in values):
                 message = f"{name} returns a rate: LambdaLR multiplies by it"
                 yield Match(call.span, message, fix="Return the factor alone, or set lr=1.0.")
+
+
+NOAM = re.compile(r"\*\*-0?\.5\b.*min\((?=.*\*\*-0?\.5\b)(?=.*\*\*-1\.5\b)|"
+                  r"min\((?=.*\*\*-0?\.5\b)(?=.*\*\*-1\.5\b).*\)\*.*\*\*-0?\.5\b")  # fmt: skip
+"""dim ** -0.5 * min(step ** -0.5, step * warmup ** -1.5): a rate of about 0.001 at its peak."""
+
+
+def _noam(
+    reading: Training, given: Value, call: Call, made: list[Call], results: list[Value]
+) -> Iterator[Match]:
+    """The schedule of the first Transformer is the rate itself."""
+    factory = reading.call_of(given)
+    inner = reading.returns(reading.target_function(factory)) if factory is not None else ()
+    texts = [render(reading, value) for value in (*results, *inner)]
+    rates = [evaluate.number(reading, m.keywords.get("lr"), m) for m in made]
+    if any(map(NOAM.search, texts)) and all(r is not None and 0 < r < FACTORS for r in rates):
+        message = "this schedule is a rate, about 0.001 at its peak: LambdaLR multiplies by it"
+        yield Match(call.span, message, fix="Set lr=1.0.")
 
 
 def _bounded(reading: Training, value: Value) -> Iterator[Value]:
@@ -365,7 +386,8 @@ RULES = (
             "eta_min above lr; last_epoch of an optimizer that loads no state",
             "a rate of a number of steps that nothing counts",
             "milestones behind the last epoch (a warning)",
-            "LambdaLR of a function that returns the rate of the optimizer, not a factor",
+            "LambdaLR of a function that returns the rate of the optimizer, not a factor, or the "
+            "rate of the first Transformer beside lr=1e-4",
         ),
         fix='mode="max" for accuracies; gamma=1 for no decay; make the scheduler before the loop.',
         sources=("torch-lr-scheduler",),

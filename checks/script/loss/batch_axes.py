@@ -1,14 +1,15 @@
-"""Numbers of actions that are taken as rows of the batch."""
+"""Axes of what a network returns that are taken for one another."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call
 
 INSERTED = re.compile(r".*(?:\.unsqueeze\((?:dim=)?-?1\)|\.(?:view|reshape)\(-1,1\)|\[:,None\])")
 """A column: one number for each sample."""
@@ -34,3 +35,31 @@ def over_batch(reading: Training) -> Iterator[Match]:
         of_network = OF_NETWORK.fullmatch(text)
         if of_network and INSERTED.fullmatch(expanded(reading, index, call, 1)):
             yield Match(call.span, "gather along axis 0 runs over the batch: the index is a column")
+
+
+def constant_means(reading: Training) -> Iterator[Match]:
+    """softmax(x, dim=-1).mean(dim=-1): shares sum to 1, and their mean is 1 / n for all x."""
+    for call in reading.named("mean"):
+        value, axis = objects.operand(call), _axis(reading, call)
+        if value is None or axis is None or call.scope == 0 or "keepdim" in call.keywords:
+            continue
+        found = objects.last_definition(reading, value.name, call) if value.kind == "name" else ()
+        made = reading.call_of(found[0] if len(found) == 1 else value)
+        given = objects.softmax_of(reading, made) if made is not None else None
+        if given is None or given[1].literal != axis:
+            continue
+        changed = any(
+            each.target == value.name and each.augmented and each.scope == call.scope
+            for each in reading.assignments
+        )
+        if not changed:
+            message = f"shares that sum to 1 along axis {axis} are averaged along it: a constant"
+            yield Match(call.span, message, "fail", fix="Take the mean over the other axes.")
+
+
+def _axis(reading: Training, call: Call) -> int | None:
+    """dim of softmax() and mean(), where it is written."""
+    position = int(call.name.startswith(("torch.", "numpy.")))
+    value = evaluate.argument(reading, call, "dim", position)
+    axis = value.literal if value is not None and value.kind == "literal" else None
+    return axis if isinstance(axis, int) and not isinstance(axis, bool) else None

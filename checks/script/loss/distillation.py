@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import target_of_logarithms
 from doctor.checks.script.naming import words
 from doctor.checks.script.objects import MODE_LAYERS, NETWORKS
-from doctor.checks.script.rendering import expanded
+from doctor.checks.script.rendering import expanded, lines_of
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -54,7 +54,7 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
     if len(inputs) != 2:
         return
     first, second = inputs
-    if first == second:
+    if _source(reading, first, call) == _source(reading, second, call):
         shown = first.strip("()").split("/")[0]
         message = f"{shown} is compared with itself: the term is 0 and teaches nothing"
         yield Match(call.span, message, "fail")
@@ -66,6 +66,21 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
             "prob|soft|temp", plain
         ):
             yield Match(call.span, f"{plain} is not divided by the temperature, the other side is")
+
+
+SAME = r"\.(?:detach|float|clone|contiguous)\(\)"
+RENAMED = re.compile(rf"[\w.]+(?:{SAME})*")
+
+
+def _source(reading: Training, text: str, call: Call, rounds: int = 3) -> str:
+    """The text with a name as what it was made of without a change, and without such calls."""
+    for _ in range(rounds):
+        for name in set(re.findall(r"(?<![\w.])\w+(?![\w(])", text)):
+            held = lines_of(reading, call.scope, name)
+            if len(held) == 1 and RENAMED.fullmatch(held[0].text) and not held[0].augmented:
+                text = re.sub(rf"(?<![\w.]){name}(?![\w(])", held[0].text, text)
+        text = re.sub(SAME, "", text)
+    return text
 
 
 NESTED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"

@@ -8,6 +8,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
 
 
 def ends(reading: Training) -> Iterator[Match]:
@@ -59,3 +60,33 @@ def _single(reading: Training) -> Iterator[Match]:
         one = size is not None and evaluate.literals(reading, size, call) == {1}
         if one and reading.trains_on(call):
             yield Match(call.span, "BatchNorm1d of one sample raises: it has no variance")
+
+
+def ends_in_linear(reading: Training, value: Value, call: Call, depth: int = 6) -> bool:
+    """A Linear of this file made the value last: its classes are the last axis."""
+    found = objects.last_definition(reading, value.name, call) if value.kind == "name" else [value]
+    index = None
+    for each in found if depth and len(found) == 1 else ():
+        if each.kind == "item" and len(each.items) == 2 and each.items[0].kind == "call":
+            index, each = each.items[1].literal, each.items[0]
+        made = reading.call_of(each)
+        callees = objects.callee(reading, made) if made is not None else []
+        if made is None or len(callees) != 1 or callees[0] is None:
+            return False
+        if callees[0].name == "torch.nn.Linear":
+            return True
+        forward = objects.method_of(reading, callees[0].name, "forward")
+        results = reading.returns(forward)
+        parts = [r.items[index] if r.kind == "list" and isinstance(index, int) else r
+                 for r in results]  # fmt: skip
+        return bool(parts) and all(_is_linear(reading, part, forward, depth) for part in parts)
+    return False
+
+
+def _is_linear(reading: Training, value: Value, forward: int | None, depth: int) -> bool:
+    inner = reading.call_of(value)
+    if inner is None and value.kind == "name":
+        held = [a for a in reading.assignments if a.target == value.name and a.scope == forward]
+        inner = reading.call_of(held[-1].value) if len(held) == 1 else None
+    made = objects.callee(reading, inner) if inner is not None else []
+    return len(made) == 1 and made[0] is not None and made[0].name == "torch.nn.Linear"

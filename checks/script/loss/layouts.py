@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss.ends import ends
+from doctor.checks.script.loss.ends import ends, ends_in_linear
 from doctor.checks.script.loss.layer_before import has_batch_first
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.low_rank import both_zero
-from doctor.checks.script.loss.reductions import of_classes, of_one_number, over_padding
+from doctor.checks.script.loss.reductions import of_classes, over_ignored, over_padding
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, texts_in
+from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -44,10 +44,29 @@ def layout(reading: Training) -> Iterator[Match]:
             yield Match(
                 call.span, "view() does not exchange time and classes: transpose(1, 2) does"
             )
+        if reading.methods(*SEQUENCES) and not reading.mentions("conv"):
+            yield from _viewed_by_target(reading, call)
     for number in reading.methods("CTCLoss", "ctc_loss"):
         yield from _ctc(reading, reading.calls[number], moved)
     if moved and "CTCLoss" in reading.by_method:
         yield from _ctc_of_layers(reading)
+
+
+def _viewed_by_target(reading: Training, call: Call) -> Iterator[Match]:
+    """logits.view(y.size(0), -1, y.size(1)) of what a Linear made: (batch, time, classes)."""
+    view, target = reading.call_of(call.args[0]), call.args[1]
+    source = objects.operand(view) if view is not None else None
+    if view is None or source is None or view.method not in ("view", "reshape"):
+        return
+    given = view.args[0].items if len(view.args) == 1 else view.args
+    texts = [render(reading, value) for value in given]
+    names = "|".join(re.escape(v.name) for v in (source, target) if v.kind == "name" and v.name)
+    axes = [
+        re.fullmatch(rf"(?:{names})\.(?:size\({axis}\)|shape\[{axis}\])", text)
+        for axis, text in zip((0, 1), (texts[0], texts[-1]), strict=True)
+    ] if len(texts) == 3 and names else [None]  # fmt: skip
+    if all(axes) and ends_in_linear(reading, source, call):
+        yield Match(view.span, "view() does not exchange time and classes: transpose(1, 2) does")
 
 
 def _ctc_of_layers(reading: Training) -> Iterator[Match]:
@@ -76,7 +95,7 @@ def last_layer(reading: Training) -> Iterator[Match]:
     yield from ends(reading)
     yield from of_classes(reading)
     yield from over_padding(reading)
-    yield from of_one_number(reading)
+    yield from over_ignored(reading)
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         value = evaluate.argument(reading, call, "input", 0)
@@ -219,6 +238,7 @@ RULES = (
         fires=(
             "out.view(-1, classes) of images, against mask.view(-1)",
             "out.view(batch, classes, -1) of the output of a recurrent layer or a Transformer",
+            "logits.view(y.size(0), -1, y.size(1)) of what a Linear made",
             "CTCLoss on the output of layers with batch_first=True",
         ),
         fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) to CTC.",
@@ -238,8 +258,8 @@ RULES = (
             "three Linear layers in a row without an activation",
             "a Dice, Tversky or IoU loss of this file on logits, without a sigmoid",
             "CosineEmbeddingLoss or MarginRankingLoss with labels of 0",
-            "(loss * mask).mean() of losses of tokens; terms.sum() * mask",
-            "a Dropout behind the last layer",
+            "(loss * mask).mean() of losses of tokens; a Dropout behind the last layer",
+            "cross_entropy(x, y, reduction='none', ignore_index=-100).mean()",
             "betas of an optimizer in the other order; BatchNorm1d and batches of one",
         ),
         errors=("y.long() as the target of a binary cross-entropy",),

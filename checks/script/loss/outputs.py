@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.loss.axis_uses import along_other_axis, pooled_samples
-from doctor.checks.script.loss.batch_axes import over_batch
+from doctor.checks.script.loss.batch_axes import constant_means, over_batch
 from doctor.checks.script.loss.losses import RAW, loss_calls
 from doctor.checks.script.loss.reductions import implicit_axis
 from doctor.checks.script.outcomes import VIEWS, outcomes
@@ -38,6 +38,7 @@ def batch_axis(reading: Training) -> Iterator[Match]:
 def _by_origin(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
     yield from over_batch(reading)
+    yield from constant_means(reading)
     if not reading.mentions("loader", "trainer"):
         return
     for number, call in reading.numbered(
@@ -252,6 +253,7 @@ RULES = (
             "states.mean(dim=0) of (batch, time, width) before a linear layer",
             "q(states).gather(0, actions.unsqueeze(1))",
         ),
+        errors=("softmax(x, dim=-1).mean(dim=-1), which is the same number for all x",),
         fix="Use dim=-1, the axis of classes or keys.",
         sources=("torch-losses",),
         needs=(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import objects
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import Line, lines, statements
 from doctor.checks.script.rule import Match
@@ -37,6 +38,72 @@ def own_reference(reading: Training) -> Iterator[Match]:
                 fix="Compute it under model.disable_adapter(), or by a frozen copy.",
             )
             return
+
+
+def reference_unused(reading: Training) -> Iterator[Match]:
+    """self.ref = deepcopy(model) that nothing runs, and ref_logits of the policy."""
+    if reading.mentions(*OTHERS) or not reading.backwards:
+        return
+    table = reading.cached(lines)
+    held = [line for line in table if _is_kept(reading, line)]
+    for network in held:
+        read = any(network.target in (n, n.rpartition(".")[0]) for n in _read_names(reading))
+        again = [line for line in table if line.target == network.target]
+        for line in table if not read and len(again) == 1 else ():
+            named = set(words(line.target)) & set(words(network.target)) & REFERENCE
+            if named and line.scope != network.scope and _is_part_of_policy(reading, line):
+                message = f"{line.target} comes from the policy, and nothing runs {network.target}"
+                yield Match(line.span, message, fix=f"Compute it by {network.target}.")
+                return
+
+
+def _is_kept(reading: Training, line: Line) -> bool:
+    """self.ref = copy.deepcopy(model), or another network that is loaded."""
+    made = [call.method for call in objects.chained(reading, line.value)]
+    named = line.target.startswith("self.") and set(words(line.target)) & REFERENCE
+    return bool(named) and bool({"deepcopy", "from_pretrained"} & set(made))
+
+
+def _is_part_of_policy(reading: Training, line: Line) -> bool:
+    """What trains computes it, or self.policy.lm of a self.policy that trains."""
+    for call in reading.inside(line.value):
+        parts = call.name.split(".")
+        names = (".".join(parts[:n]) for n in range(1, len(parts) + 1))
+        if any(reading.key(name, call.scope) in reading.stepped_names for name in names if name):
+            return True
+    return _trained(reading, line)
+
+
+def _read_names(reading: Training) -> Iterator[str]:
+    """All names that are called, passed or read, but for what they are assigned."""
+    for call in reading.calls:
+        yield call.name
+        yield call.receiver
+    for value, _, _ in reading.expressions:
+        yield from value.all_names
+
+
+DISTANCE = re.compile(
+    r"\((?P<weight>[\w.]*kl\w*(?:\.value)?)\*\((?P<new>[\w.]*log\w*)-(?P<ref>[\w.]*ref\w*)\)\)",
+    re.IGNORECASE,
+)
+"""kl_coef * (logp - ref_logp): the penalty, without its minus."""
+
+
+def distance_rewarded(reading: Training) -> Iterator[Match]:
+    """rewards = kl_coef * (logp - ref_logp), to which scores are added."""
+    if reading.mentions("logsigmoid"):
+        return
+    for line in reading.cached(lines):
+        found = DISTANCE.search(line.text)
+        if found is None or "ref" in found["new"].casefold() or line.augmented:
+            continue
+        rewards = set(words(line.target)) & {"reward", "rewards"}
+        before = line.text[: found.start()]
+        if rewards and (line.text == found[0] or before.endswith("+")):
+            weight = found["weight"]
+            message = f"{weight} * KL is added to the reward: the policy is paid for its distance"
+            yield Match(line.span, message, fix=f"Subtract it: - {weight} * (...).")
 
 
 def sampled_anew(reading: Training) -> Iterator[Match]:

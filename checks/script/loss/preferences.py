@@ -7,7 +7,12 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.negatives import is_distance
-from doctor.checks.script.loss.own_reference import own_reference, sampled_anew
+from doctor.checks.script.loss.own_reference import (
+    distance_rewarded,
+    own_reference,
+    reference_unused,
+    sampled_anew,
+)
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import (
@@ -145,6 +150,8 @@ def _rows_of_trainers(reading: Training) -> Iterator[tuple[Value, Span, int]]:
 
 def policies(reading: Training) -> Iterator[Match]:
     yield from own_reference(reading)
+    yield from reference_unused(reading)
+    yield from distance_rewarded(reading)
     if reading.script.identifiers.isdisjoint(LOG_PROBS):
         return
     yield from _same_policy(reading)
@@ -362,11 +369,13 @@ RULES = (
             "(log_prob * returns).sum() as the loss, without a minus",
             "exp(new - old) with old = new.detach() of the same step, or computed there again",
             "exp(new - old) with new of a function that draws an action, unless it is given one",
+            "rewards = kl_coef * (logp - ref_logp), without a minus",
+            "ref_logits of the policy, where nothing runs the copy self.ref",
             "ref = logps(model, batch) beside pol = logps(model, batch), without disable_adapter()",
         ),
         fix="loss = -(log_prob * returns).mean(); store log-probabilities with the actions.",
         sources=("torch-ppo",),
-        needs=(*LOG_PROBS, "logsigmoid", "kl_div", "beta"),
+        needs=(*LOG_PROBS, "logsigmoid", "kl_div", "beta", "ref", "reference", "ref_model", "kl"),
     ),
     Rule(
         code="SCR375",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import containing, expanded, render, texts_in
+from doctor.checks.script.rendering import containing, expanded, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -51,30 +51,29 @@ def over_padding(reading: Training) -> Iterator[Match]:
             yield Match(span, message, "warn")
 
 
-SCALED = re.compile(
-    r"\((?P<whole>[^|]*\.(?:sum|mean)\(\)\)*|[^|]*torch\.(?:sum|mean)\([^,]*\)\)*)\*(?P<mask>\w*mask\w*)\)"
-)
-
-
-def of_one_number(reading: Training) -> Iterator[Match]:
-    """terms.sum() * mask: the sum of all places is one number, which no mask takes apart."""
-    for text, span, scope in containing(reading, SCALED):
-        found = SCALED.fullmatch(text)
-        if found is None or found["whole"].count("(") != found["whole"].count(")"):
+def over_ignored(reading: Training) -> Iterator[Match]:
+    """cross_entropy(x, y, reduction='none').mean(), of which places with label -100 are zeros."""
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if kind not in ("cross_entropy", "nll"):
             continue
-        whole, mask = found["whole"], re.escape(found["mask"])
-        if mask in whole or not re.search(r"loss|kl|nll|mse", text + _targets(reading, span)):
+        made = [call, *objects.known_callees(reading, call)]
+        given = {key: each.keywords[key] for each in made for key in each.keywords}
+        reduction, index = given.get("reduction"), given.get("ignore_index")
+        if reduction is None or reduction.literal != "none":
             continue
-        own = texts_in(reading, scope)
-        places = any(re.search(rf"\b{mask}\.sum\(", t) for t in own)
-        element = any(re.search(rf"[\w)]\*{mask}\b", t.replace(text, "")) for t in own)
-        if places and element:
-            message = f"one number is multiplied by {found['mask']}: padding is summed before"
-            yield Match(span, message, fix="Sum along the last axis, and mask the rest.")
+        left = index is not None and (index.literal == -100 or IGNORED.search(index.name))
+        if not left:
+            continue
+        for mean in reading.named("mean"):
+            whole = mean.scope == call.scope and not mean.values and mean.base is None
+            if whole and (mean.receiver_call == number or mean.receiver in call.targets[:1]):
+                message = "the mean counts places whose label is ignored: their losses are 0"
+                fix = "Divide the sum by the number of labels that count, or use reduction='mean'."
+                yield Match(mean.span, message, "warn", fix=fix)
 
 
-def _targets(reading: Training, span: object) -> str:
-    return " ".join(a.target for a in reading.assignments if a.span == span)
+IGNORED = re.compile(r"pad|ignore_?(?:index|id|label)?$|label_pad", re.IGNORECASE)
 
 
 def _is_unreduced(reading: Training, text: str) -> bool:

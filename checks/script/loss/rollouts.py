@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rendering import lines, lines_of, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 
@@ -21,6 +21,8 @@ def groups(reading: Training) -> Iterator[Match]:
         return
     yield from _tiled(reading, set(sizes.values()))
     yield from _one_mean(reading, sizes)
+    yield from _over_prompts(reading, sizes)
+    yield from _of_prompts(reading)
 
 
 def _grouped(reading: Training) -> Iterator[tuple[str, str]]:
@@ -93,6 +95,43 @@ def _whole(text: str, span: object, sizes: dict[str, str]) -> Iterator[Match]:
             yield Match(span, message, "warn")  # type: ignore[arg-type]
 
 
+SAMPLES = re.compile(r"group|generation|sample|rollout|completion|per_prompt|(?:^|\.)[GKgk]$")
+"""What the number of answers to one prompt is called."""
+
+
+def _over_prompts(reading: Training, sizes: dict[str, str]) -> Iterator[Match]:
+    """grouped - grouped.mean(dim=0) of rewards.view(-1, K): the mean of the first answers."""
+    names = {name: size for name, size in sizes.items() if SAMPLES.search(size)}
+    for line in reading.cached(lines) if names else ():
+        for name in names:
+            less = re.search(rf"\({re.escape(name)}-(\w+)\)", line.text)
+            held = lines_of(reading, line.scope, less[1]) if less else []
+            text = held[0].text if len(held) == 1 else line.text.partition(f"({name}-")[2]
+            if re.match(rf"{re.escape(name)}\.mean\((?:dim=|axis=)?0\b", text):
+                message = "the mean is over the prompts: the answers to one prompt are axis 1"
+                yield Match(line.span, message, fix="mean(dim=1, keepdim=True)")
+
+
+MEANS = re.compile(
+    r"\w*reward\w*\.(?:view|reshape)\(-1,(?P<size>[\w.]+)\)\.(?:mean|std)\((?:dim=|axis=)?0\)"
+)
+
+
+def _of_prompts(reading: Training) -> Iterator[Match]:
+    """mean = rewards.view(-1, K).mean(dim=0), which is taken off the rewards."""
+    for line in reading.cached(lines):
+        found = MEANS.fullmatch(line.text)
+        if found is None or not SAMPLES.search(found["size"]):
+            continue
+        own = texts_in(reading, line.scope)
+        if any(re.search(rf"-{line.target}\b|/\(*{line.target}\b", text) for text in own) or any(
+            re.match(rf"{line.target}\.(?:repeat|expand|tile)", text) for text in own
+        ):
+            message = "the mean is over the prompts: the answers to one prompt are axis 1"
+            yield Match(line.span, message, fix="mean(dim=1), with repeat_interleave(K)")
+            return
+
+
 RULES = (
     Rule(
         code="SCR407",
@@ -105,6 +144,7 @@ RULES = (
         "not good answers.",
         fires=(
             "prompts * K or ids.repeat(K, 1), and rewards.view(-1, K)",
+            "grouped - grouped.mean(dim=0) of grouped = rewards.view(-1, K)",
             "grouped - grouped.mean() over all groups (a warning)",
         ),
         fix="[p for p in prompts for _ in range(K)], or ids.repeat_interleave(K, dim=0).",

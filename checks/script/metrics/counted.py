@@ -11,6 +11,7 @@ from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.encoded import encoded_by_target
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
+from doctor.checks.script.model.last_tokens import behind_the_text
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements, texts_in, written_out
 from doctor.checks.script.rule import Match, Rule, each_of
@@ -238,7 +239,7 @@ RULES = (
         slug="padding-of-sequences",
         title="Padding of sequences is neither read nor learned",
         severity="warn",
-        find=each_of(padded_end, padding_averaged, padding_counted),
+        find=each_of(behind_the_text, padded_end, padding_averaged, padding_counted),
         why="The last place of a short sequence is padding: its state has run over zeros, and a "
         "class for padding is most of the targets.",
         fires=(
@@ -246,9 +247,12 @@ RULES = (
             "embedding(ids).mean(1), and pad_sequence without lengths or a mask",
             "cross-entropy without ignore_index, and targets that pad_sequence fills with a class",
         ),
+        errors=(
+            "hidden[:, -1] of AutoModel with an attention_mask, and padding_side = 'right'",
+        ),
         fix="pack_padded_sequence, or out[range(n), lengths - 1]; padding_value=-100 for targets.",
         sources=("torch-cross-entropy",),
-        needs=("pad_sequence",),
+        needs=("pad_sequence", "padding_side"),
     ),
     Rule(
         code="SCR378",

@@ -19,8 +19,8 @@ from doctor.checks.script.metrics.targets import (
     loads_itself,
     moved_without_step,
     replaced_by_source,
-    trains_itself,
 )
+from doctor.checks.script.metrics.trained_followers import pulled_back, trained_followers
 from doctor.checks.script.objects import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -176,7 +176,8 @@ def never_follows(reading: Training) -> Iterator[Match]:
     yield from written_to_a_name(reading)
     yield from decay_overwritten(reading)
     yield from loads_itself(reading)
-    yield from trains_itself(reading)
+    yield from pulled_back(reading)
+    yield from trained_followers(reading)
     if not reading.backwards:
         return
     yield from copied_once(reading)
@@ -348,6 +349,10 @@ RULES = (
             "of an average of a class of this file",
             "self.decay = min(self.decay, ramp) in the update of an average",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
+        ),
+        errors=(
+            "an average, or a copy called reference, that the optimizer holds and that has a graph",
+            "online.lerp_(target, 1 - m), where nothing changes the target",
         ),
         fix="Call the update after every step, and write into the tensors: "
         "slow.lerp_(fast, 1 - decay); copy buffers() too.",

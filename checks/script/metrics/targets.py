@@ -1,4 +1,4 @@
-"""Networks that follow another one and are the other one, stay as they are, or train themselves."""
+"""Networks that follow another one and are the other one, or stay as they are."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from doctor.checks.script.metrics.averaging import MEMBERS
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Assignment, Call
 
 FOLLOWER = re.compile(r"(?:^|_|\.)(?:target|tgt|teacher|ema|momentum)(?:_|$|\.)")
 WRITES = {"mul_", "lerp_", "copy_", "add_"}
-FREEZES = ("requires_grad", "requires_grad_", "detach_", "stop_gradient")
 Key = tuple[object, str]
 
 
@@ -26,6 +25,8 @@ def replaced_by_source(reading: Training) -> Iterator[Match]:
         key, source = (reading.key(n, each.scope) for n in (each.target, each.value.name))
         if source not in reading.trained_names or FOLLOWER.search(source[1].casefold()):
             continue
+        if [bool(a.loops) for a in reading.assigned.get(source, ())] != [False]:
+            continue  # each generation makes its own
         others = [a for a in reading.assigned.get(key, ()) if a is not each]
         apart = [a for a in others if not exclusive(a.arms, each.arms)]
         made = [a for a in apart if _makes_network(reading, a)]
@@ -113,83 +114,6 @@ def _is_touched(reading: Training, key: Key, name: str, made: Assignment) -> boo
         or bool(reading.methods("getattr", "modules", "children"))
         or any(c.receiver == "self" for c in reading.named(*MEMBERS))
     )
-
-
-def trains_itself(reading: Training) -> Iterator[Match]:
-    """An optimizer over a whole module, which holds the network that follows, with gradients."""
-    if reading.mentions(*FREEZES) or _detaches(reading):
-        return
-    for number in reading.optimizers:
-        call = reading.calls[number]
-        owner = _whole(reading, call)
-        if not owner or call.arms:
-            continue
-        for name in _followers(reading, owner):
-            runs = [
-                c for c in reading.calls
-                if c.name == name and reading.function(c.scope).owner == owner
-            ]  # fmt: skip
-            free = [c for c in runs if not _quiet(reading, c)]
-            if free and len(free) == len(runs):
-                yield Match(
-                    free[0].span,
-                    f"{name} follows another network, and trains: its output has gradients, and "
-                    "the optimizer holds all parameters",
-                    fix=f"Call {name} under torch.no_grad().",
-                )
-
-
-def _whole(reading: Training, call: Call) -> str:
-    """The class of this file whose parameters() an optimizer gets as they are."""
-    given = call.first or call.keywords.get("params")
-    inner = reading.call_of(given)
-    if inner is None or inner.method != "parameters" or inner.args or not inner.receiver:
-        return ""
-    if inner.receiver == "self":
-        owner = reading.function(call.scope).owner
-        return owner if owner in reading.modules else ""
-    made = objects.makers_at(reading, Value("name", name=inner.receiver), call)
-    one = made[0] if len(made) == 1 else None
-    return one.name if one is not None and one.name in reading.modules else ""
-
-
-def _detaches(reading: Training) -> bool:
-    """Something but weights is detached, here or in a loss: it may be the output."""
-    return any(
-        not any(
-            inner.method in MEMBERS
-            for n in call.loops if (value := reading.loops[n].iterable) is not None
-            for inner in reading.inside(value)
-        )
-        for call in reading.named("detach")
-    )  # fmt: skip
-
-
-def _quiet(reading: Training, call: Call) -> bool:
-    """Under no_grad, also where the function is called."""
-    sites = [reading.calls[n] for n in objects.sites(reading, call.scope)]
-    return reading.is_without_graph(call) or any(reading.is_without_graph(c) for c in sites)
-
-
-def _followers(reading: Training, owner: str) -> list[str]:
-    """Networks of a class that a loop over two networks' parameters writes into."""
-    found: list[str] = []
-    for number, loop in enumerate(reading.loops):
-        zipped = reading.call_of(loop.iterable)
-        if reading.function(loop.scope).owner != owner or zipped is None or zipped.name != "zip":
-            continue
-        nets = [
-            inner.receiver if (inner := reading.call_of(v)) and inner.method in MEMBERS else ""
-            for v in zipped.args
-        ]
-        if len(nets) != 2 or not all(nets) or len(loop.targets) != 2:
-            continue
-        written = {c.receiver.partition(".")[0] for c in reading.named(*WRITES)
-                   if number in c.loops}  # fmt: skip
-        written |= {a.target.partition(".")[0] for a in reading.assignments
-                    if number in a.loops and a.target.endswith(".data")}  # fmt: skip
-        found += [net for net, t in zip(nets, loop.targets, strict=True) if t in written]
-    return list(dict.fromkeys(found))
 
 
 def moved_without_step(reading: Training) -> Iterator[Match]:

@@ -43,6 +43,22 @@ def _never_read(reading: Training) -> Iterator[Match]:
             yield Match(call.span, f"{name} is computed by {call.name}, and nothing reads it")
 
 
+def _target_never_read(reading: Training) -> Iterator[Match]:
+    """with no_grad(): soft = teacher(x).logits in a loop that trains, and nothing reads soft."""
+    for each in reading.assignments:
+        quiet = each.loops and reading.under_no_grad(each.contexts) and "." not in each.target
+        if not quiet or each.target.startswith("_") or each.augmented:
+            continue
+        inside = {n for n in reading.by_loop.get(each.loops[-1], ())}
+        run = next((c for c in reading.inside(each.value) if _is_module(reading, c)), None)
+        trains = not reading.backward_numbers.isdisjoint(inside)
+        own = run is not None and reading.key(run.name, run.scope) in reading.trained_names
+        if run is None or own or not run.args or not trains or "[" in each.target:
+            continue
+        if not _is_read(reading, each.target, run):
+            yield Match(each.span, f"{each.target} is computed by {run.name}, and nothing reads it")
+
+
 TERMS = {"aux", "balance", "penalty", "reg", "regularization", "kl", "kld", "commitment"}
 
 
@@ -222,11 +238,12 @@ RULES = (
         slug="output-unused",
         title="The outputs that a loss should compare are used",
         severity="warn",
-        find=each_of(_never_read, _given_twice, _one_view, _left_out),
+        find=each_of(_never_read, _target_never_read, _given_twice, _one_view, _left_out),
         why="An output of the trained model that nothing reads takes no part in the loss: another "
         "name stands in its place, and the loss compares something with itself.",
         fires=(
             "out = model(x) beside the output of a frozen network, and nothing reads out",
+            "with no_grad(): soft = teacher(x) in a loop that trains, and nothing reads soft",
             "model(x1, x1) in a loop over (x1, x2), and nothing reads x2",
             "view = transform(x); return view, view",
             "balance = 0.01 * aux in a loop that trains, and nothing reads balance",

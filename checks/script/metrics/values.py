@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.metrics.axes_of_tokens import over_tokens
 from doctor.checks.script.naming import TRUE, is_loader, words
 from doctor.checks.script.rendering import lines, lines_of, render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 
@@ -115,15 +116,16 @@ RULES = (
         slug="evaluation-of-something-else",
         title="An evaluation compares classes, in all batches",
         severity="fail",
-        find=values,
+        find=each_of(values, over_tokens),
         why="max(1) returns the largest outputs and their places: a comparison of the outputs with "
         "labels is nearly never true. A name that each batch sets anew holds the last one's loss.",
         fires=(
+            "argmax(logits, axis=1) in the compute_metrics of a model that classifies tokens",
             "out.max(1)[0] == labels; p.predictions == p.label_ids",
             "total = loss.item() in the loop over batches, and total / len(loader) behind it",
         ),
         fix="out.argmax(1) == labels; total += loss.item().",
         sources=("torch-tensor-docs",),
-        needs=("max", "len", "predictions", "topk"),
+        needs=("max", "len", "predictions", "topk", "argmax"),
     ),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, objects
+from doctor.checks.script import objects
 from doctor.checks.script.loss.axis_uses import batch_first_input
+from doctor.checks.script.model.einsums import over_queries, pooled_across
 from doctor.checks.script.model.filled import beyond_half, nearly_zero
 from doctor.checks.script.model.scaled import is_given, is_scaled
 from doctor.checks.script.model.time_axis import LAYERS, time_first
@@ -22,24 +23,24 @@ QK = re.compile(r"(?:\w*q\w*@\w*k\w*|matmul\(\w*q\w*,\w*k\w*)[\w.]*\.(?:transpos
 
 def formula(reading: Training) -> Iterator[Match]:
     for call in reading.calls:
-        if call.method == "softmax":
-            yield from _weights(reading, call)
-        elif call.method in ("view", "reshape"):
+        yield from _weights(reading, call)
+        if call.method in ("view", "reshape"):
             yield from _heads(reading, call)
             yield from _merged(reading, call)
 
 
 def _weights(reading: Training, call: Call) -> Iterator[Match]:
     """softmax of query times key: over the last axis, and scaled."""
-    value = objects.operand(call)
-    if value is None or not reading.function(call.scope).parameters:
+    given = objects.softmax_of(reading, call)
+    if given is None or not reading.function(call.scope).parameters:
         return
+    value, axis = given
     text = render(reading, _defined(reading, value, call))
     found = QK.search(text)
     if not found:
+        yield from over_queries(reading, call, text, axis)
         return
-    axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
-    if axis is not None and axis.literal in (0, 1, -2) and ".T" not in found[0]:
+    if axis.literal in (0, 1, -2) and ".T" not in found[0]:
         yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
     if not is_scaled(reading, call, text, found[0]):
         message = "query times key is not divided by the root of its width"
@@ -51,9 +52,19 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
 def _defined(reading: Training, value: Value, call: Call, depth: int = 4) -> Value:
     """The product that a name holds, also scaled or masked since."""
     found = objects.last_definition(reading, value.name, call) if value.kind == "name" else []
-    if len(found) != 1 or not depth:
+    masked = [made for made in reading.calls_of(found) if _masks(made)]
+    plain = [v for v in found if reading.call_of(v) not in masked]
+    if masked and not plain:
+        inner = objects.operand(masked[0])
+        return _defined(reading, inner, masked[0], depth - 1) if inner and depth else value
+    if len(plain) != 1 or not depth or any(made.receiver != value.name for made in masked):
         return value
-    return _defined(reading, found[0], call, depth - 1)
+    return _defined(reading, plain[0], call, depth - 1)
+
+
+def _masks(made: Call) -> bool:
+    """scores.masked_fill(mask, -inf): the same scores, without some."""
+    return made.method in ("masked_fill", "masked_fill_")
 
 
 def _heads(reading: Training, call: Call) -> Iterator[Match]:
@@ -236,12 +247,14 @@ RULES = (
         slug="attention-formula",
         title="Attention is a softmax over keys of scaled products, by head",
         severity="fail",
-        find=each_of(formula, beyond_half, nearly_zero),
+        find=each_of(formula, pooled_across, beyond_half, nearly_zero),
         why="The weights of one query sum to 1 over the keys. view(B, heads, T, width) of (B, T, "
         "heads * width) puts numbers of several tokens into one row. Products that are not scaled "
         "saturate the softmax. A number that fp16 does not hold raises.",
         fires=(
             "softmax of query @ key.transpose(-2, -1) over axis 0 or 1",
+            "softmax of einsum('bhid,bhjd->bhij', q, k) over i, or over another axis than j",
+            "torch.bmm(w.unsqueeze(1), h) of w = softmax(scores, dim=0)",
             "view(B, heads, T, width), or view(B * heads, T, width), of a projection of (B, T, C)",
             "view(B, T, C) of the result of heads that transpose(1, 2) moved, and that stay there",
             "query @ key filled with -1e9 where all of the file's autocast computes in fp16",
@@ -251,7 +264,7 @@ RULES = (
         fix="(q @ k.transpose(-2, -1) / width**0.5).softmax(-1), with "
         "view(B, T, heads, width).transpose(1, 2).",
         sources=("torch-sdpa",),
-        needs=("softmax", "view", "reshape", "masked_fill", "masked_fill_"),
+        needs=("softmax", "Softmax", "view", "reshape", "masked_fill", "masked_fill_"),
     ),
     Rule(
         code="SCR344",
@@ -266,6 +279,7 @@ RULES = (
             "torch.tril(...).bool() as mask of nn.Transformer layers or MultiheadAttention",
             "torch.triu(...).bool() as attn_mask of scaled_dot_product_attention",
             "scores.masked_fill(torch.triu(ones) == 0, -inf), or of torch.tril(ones).bool()",
+            "torch.zeros(...).masked_fill(same & tril, -inf)",
             "an encoder without a mask that learns x[:, 1:] from x[:, :-1]",
         ),
         fix="Pass nn.Transformer.generate_square_subsequent_mask(n), or is_causal=True.",

@@ -27,6 +27,7 @@ def grouped(reading: Training) -> Iterator[Match]:
             continue
         yield from _twice(reading, groups, call)
         yield from _exchanged(reading, groups, call)
+        yield from _exchanged_axes(reading, groups, call)
         yield from _overlap(reading, groups, call)
         yield from _in_none(reading, groups, call)
 
@@ -88,6 +89,29 @@ def _exchanged(reading: Training, groups: list[dict[str, Value]], call: Call) ->
             continue
 
 
+VECTORS = re.compile(r"(?:\.dim\(\)|\.ndim|len\(\w+\.shape\)) ?(?:< ?2|<= ?1|== ?1)\)?,\w+>$")
+"""The end of [p for ... if p.dim() < 2]: biases and scales of norms."""
+
+
+def _exchanged_axes(
+    reading: Training, groups: list[dict[str, Value]], call: Call
+) -> Iterator[Match]:
+    """Weight decay for parameters of one axis, and none for the others."""
+    for group in groups:
+        decay, text = group.get("weight_decay"), _members(reading, group, call)
+        if decay is None or not VECTORS.search(text):
+            continue
+        numbers = evaluate.literals(reading, decay, call)
+        positive = numbers and all(evaluate.is_number(n) and n > 0 for n in numbers)
+        named = decay.kind == "name" and re.search("decay|wd", decay.name.casefold())
+        if (positive or (named and numbers == {evaluate.UNDECIDED})) and _zero_elsewhere(
+            reading, groups, group, call
+        ):
+            message = "biases and norms get the weight decay, and the other weights none"
+            yield Match(call.span, message, "warn")
+            return
+
+
 def _zero_elsewhere(
     reading: Training, groups: list[dict[str, Value]], group: dict[str, Value], call: Call
 ) -> bool:
@@ -104,6 +128,11 @@ def _test(reading: Training, group: dict[str, Value], call: Call) -> str:
 
 def _choice(reading: Training, group: dict[str, Value], call: Call) -> re.Match[str] | None:
     """The comprehension over named_parameters() that a group is."""
+    return CHOSEN.fullmatch(_members(reading, group, call))
+
+
+def _members(reading: Training, group: dict[str, Value], call: Call) -> str:
+    """What a group holds, also by the only assignment of a name."""
     value = group.get("params")
     text = render(reading, value) if value is not None else ""
     if value is not None and value.kind == "name":
@@ -113,7 +142,7 @@ def _choice(reading: Training, group: dict[str, Value], call: Call) -> re.Match[
             if a.target == value.name and a.scope == call.scope
         ]
         text = held[-1] if len(held) == 1 else ""
-    return CHOSEN.fullmatch(text)
+    return text
 
 
 def _overlap(reading: Training, groups: list[dict[str, Value]], call: Call) -> Iterator[Match]:
@@ -168,7 +197,8 @@ RULES = (
             "groups of model.parameters() and model.head.parameters()",
             "conditions on names that overlap",
             "not any(word in name for word in no_decay), and name in no_decay for the others",
-            "weight decay for the names in no_decay, and 0 for the others (a warning)",
+            "weight decay for the names in no_decay, or for p.dim() < 2, and 0 for the others "
+            "(a warning)",
         ),
         fix="Choose by one test: if any(word in name for word in no_decay) goes to the group with "
         "weight_decay=0, else to the other.",

@@ -15,7 +15,7 @@ from doctor.checks.script.model.directions_of_time import (
 )
 from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -59,7 +59,9 @@ def _whole_target(reading: Training) -> Iterator[Match]:
     """model(src, tgt), and the loss compares the output with all of tgt."""
     made = reading.methods("Transformer", "TransformerDecoder")
     decodes = any(reading.calls[n].name.startswith("torch.nn.") for n in made)
-    if not decodes or reading.mentions("shift", "bos", "sos", "start_token", "roll", "prepend"):
+    if not decodes or reading.mentions("shift", "start_token", "roll", "prepend"):
+        return
+    if any(STARTS.search(text) for text in _texts_of_modules(reading)):
         return
     for number, kind in loss_calls(reading):
         loss = reading.calls[number]
@@ -76,6 +78,17 @@ def _whole_target(reading: Training) -> Iterator[Match]:
                 sets = reading.assigned_to(found[1], call.scope)
                 if not any("[" in render(reading, a.value) for a in sets):
                     yield Match(loss.span, f"the decoder reads {found[1]}, which it is to predict")
+
+
+STARTS = re.compile(r"(?:^|[^a-z])(?:bos|sos)(?![a-z])|\bpad\(|\[:,:-1\]", re.IGNORECASE)
+"""The token that a module puts before the target itself; in the data it is a part of the target."""
+
+
+def _texts_of_modules(reading: Training) -> Iterator[str]:
+    """What modules of this file compute, and what a joined target is made of."""
+    for text, _, scope in reading.cached(statements):
+        if reading.function(scope).owner in reading.modules or "cat(" in text:
+            yield text
 
 
 def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.low_rank import scale_inverted
+from doctor.checks.script.model.norm_axes import of_tokens
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import formulas, render, written_out
 from doctor.checks.script.rule import Match, Rule, each_of
@@ -20,6 +21,8 @@ BY_VARIANCE = re.compile(
     r"\(?(?:torch\.var\((?P=x)|(?P=x)\.var\()[^()]*\)"
     r"(?!\.sqrt|\.pow|\*\*|\+[\w.]+\)(?:\.sqrt|\.pow|\.rsqrt|\*\*))"
 )
+BY_RSQRT = re.compile(r"/\(?(?:torch\.rsqrt\(|[\w.()+,=-]*\.rsqrt\(\))")
+INVERSE = re.compile(r"denorm|de_norm|unnorm|un_norm|inver", re.IGNORECASE)
 MEAN_ALONE = re.compile(r"sqrt\(\(\w+\.mean\([^()]*\)\+")
 
 
@@ -30,7 +33,10 @@ def written_norms(reading: Training) -> Iterator[Match]:
         named = f"{function.owner} {function.name}"
         rms = re.search(r"rms_?norm", named, re.IGNORECASE) and "sqrt(" in text
         quotient = "/" in text and "-" in text and NORMALIZES.search(named)
-        whole = written_out(reading, scope, text) if rms or quotient else ""
+        norm = "/" in text and re.search("norm", named, re.IGNORECASE) and not INVERSE.search(named)
+        whole = written_out(reading, scope, text) if rms or quotient or norm else ""
+        if norm and BY_RSQRT.search(whole):
+            yield Match(span, "rsqrt() is 1 / root: values are multiplied by it, not divided")
         if quotient and BY_VARIANCE.search(whole):
             yield Match(
                 span,
@@ -86,11 +92,13 @@ RULES = (
         slug="standard-part-of-a-network",
         title="Norms and joined features have their formulas",
         severity="fail",
-        find=each_of(written_norms, joined, scale_inverted),
+        find=each_of(written_norms, of_tokens, joined, scale_inverted),
         why="A part that is written out with another axis or without its root trains without an "
         "error, as another network.",
         fires=(
             "(x - x.mean()) / x.var()",
+            "x.mean(1, keepdim=True) in a LayerNorm of tokens (a warning)",
+            "x / torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) in a norm",
             "x * torch.rsqrt(x.mean(-1, keepdim=True) + eps) in an RMSNorm",
             "torch.cat([x, skip], dim=0) in the forward of a module",
             "torch.cat([cls, x], dim=1), and [:, -1] of the result",
@@ -99,6 +107,6 @@ RULES = (
         fix="(x - mean) / (var + eps).sqrt(); x.pow(2).mean(-1, keepdim=True); dim=1; [:, 0]; "
         "alpha / r.",
         sources=("torch-module",),
-        needs=("mean", "cat", "concat", "scaling", "alpha", "lora_alpha"),
+        needs=("mean", "rsqrt", "cat", "concat", "scaling", "alpha", "lora_alpha"),
     ),
 )

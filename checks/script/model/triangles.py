@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from doctor.checks.script.rendering import Line, formulas_in, lines, render, statements, written_out
+from doctor.checks.script import objects
+from doctor.checks.script.rendering import (
+    Line,
+    expanded,
+    formulas_in,
+    lines,
+    render,
+    statements,
+    written_out,
+)
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -64,6 +73,7 @@ def written_masks(reading: Training) -> Iterator[Match]:
             if message:
                 yield Match(call.span, message)
     yield from _added(reading, attends)
+    yield from _blocks(reading)
 
 
 def _fills(reading: Training, attends: set[int]) -> list[tuple[Call, Triangle | None]]:
@@ -170,3 +180,24 @@ def _added(reading: Training, attends: set[int]) -> Iterator[Match]:
     for each in (one[0] for one in made.values() if len(one) == 1):
         if each is not None:
             yield each
+
+
+CHANGED = re.compile(rf"(?P<a>.+)\.(?:bool|to|unsqueeze|view|expand){GIVEN}|(?P<b>.+)\[[^\[\]]*\]")
+
+
+def _blocks(reading: Training) -> Iterator[Match]:
+    """torch.zeros(...).masked_fill(same & tril, -inf): places that may be attended are hidden."""
+    for call in reading.named("masked_fill", "masked_fill_"):
+        value = objects.operand(call)
+        made = expanded(reading, value, call, 1) if value is not None else ""
+        if len(call.args) != 2 or not made.startswith("torch.zeros("):
+            continue
+        text = written_out(reading, call.scope, render(reading, call.args[0])).replace(" ", "")
+        text = _bare(text)
+        while changed := CHANGED.fullmatch(text):
+            text = _bare(changed["a"] or changed["b"])
+        parts = [_bare(part) for part in text.split("&")]
+        known = [m["kind"] or m["method"] for part in parts if (m := TRIANGLE.fullmatch(part))]
+        whole = len(parts) == 1 or any("==" in part for part in parts)
+        if known == ["tril"] and whole and LOWEST.search(render(reading, call.args[1])):
+            yield Match(call.span, PAST)

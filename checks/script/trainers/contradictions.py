@@ -19,6 +19,7 @@ from doctor.checks.script.trainers.steps_and_inputs import (
     endless,
     forceless,
     inputs_removed,
+    packed_apart,
     reference_trains,
     removes_columns,
     steps_agree,
@@ -49,6 +50,7 @@ def settings_contradict(reading: Training) -> Iterator[Match]:
         yield from steps_agree(reading, call)
         yield from forceless(reading, call)
         yield from alone(reading, call)
+        yield from packed_apart(reading, call)
         yield from unevaluated(reading, call)
         yield from inputs_removed(reading, call)
 
@@ -319,6 +321,7 @@ RULES = (
             "split; labels of a causal model beside DataCollatorWithPadding",
             "compute_loss reads a column that the Trainer removes; ref_model is the model itself",
             "DPOConfig(beta=0.0), or KTOConfig; KTOConfig with one row per device",
+            "SFTConfig(packing=True) of a model with sdpa or eager attention (a warning)",
             "argmax() of a causal model's logits in compute_metrics, without "
             "preprocess_logits_for_metrics (a warning)",
         ),

@@ -24,6 +24,7 @@ def engines(reading: Training) -> Iterator[Match]:
         yield from _batch_of_launch(reading, made)
         if settings is not None:
             yield from _halves(reading, made, settings)
+        yield from _scheduler_steps(reading, made)
         engine = made.targets[0]
         accumulates = _accumulates(reading, made, settings)
         for call in reading.named("backward"):
@@ -104,6 +105,20 @@ def _accumulates(reading: Training, made: Call, settings: Value | None) -> bool:
     return 1 not in found and bool(found)
 
 
+def _scheduler_steps(reading: Training, made: Call) -> Iterator[Match]:
+    """scheduler.step() beside engine.step() of an engine that got the scheduler."""
+    given = evaluate.argument(reading, made, "lr_scheduler", 6)
+    names = {made.targets[3]} if len(made.targets) == 4 and made.targets[3] != "_" else set()
+    if given is None or given.kind != "name":
+        return
+    names.add(given.name)
+    loops = {c.loops for c in reading.named("step") if c.receiver == made.targets[0]}
+    for call in reading.named("step"):
+        if call.receiver in names and call.loops and call.loops in loops:
+            message = f"{made.targets[0]}.step() steps {call.receiver}, too: it decays too fast"
+            yield Match(call.span, message, fix=f"Omit {call.receiver}.step().")
+
+
 def _divided(reading: Training, call: Call) -> Iterator[Match]:
     """loss / accumulation before engine.backward(loss), which divides itself."""
     text = expanded(reading, call.args[0], call, 1)
@@ -125,6 +140,7 @@ RULES = (
             "engine.step() under a test of the remainder, beside gradient_accumulation_steps, "
             "also of the JSON file that the script names",
             "loss / accumulation before engine.backward(loss)",
+            "scheduler.step() beside engine.step(), where initialize() got the scheduler",
             "train_batch_size of the JSON file of a launch beside the script, which is not micro "
             "batch * accumulation * GPUs of that launch",
             "fp16 and bf16 both enabled in the dictionary of settings",

@@ -47,6 +47,20 @@ def forceless(reading: Training, call: Call) -> Iterator[Match]:
         yield Match(call.span, message, fix="Set beta above 0; 0.1 is the default.")
 
 
+def packed_apart(reading: Training, call: Call) -> Iterator[Match]:
+    """SFTConfig(packing=True) of a model with attn_implementation="sdpa": samples see others."""
+    if call.method != "SFTConfig" or evaluate.truth(
+        reading, call.keywords.get("packing"), call
+    ) is not True or "packing_strategy" in call.keywords:  # fmt: skip
+        return
+    loads = [reading.calls[n] for n in reading.loads]
+    kinds = [evaluate.literals(reading, c.keywords.get("attn_implementation"), c) for c in loads]
+    if kinds and all(kind and kind <= {"sdpa", "eager"} for kind in kinds):
+        message = f"packing with {min(map(str, kinds[0]))} attention: samples attend to each other"
+        fix = "Load the model with attn_implementation='flash_attention_2', or set packing=False."
+        yield Match(call.span, message, "warn", fix=fix)
+
+
 def alone(reading: Training, call: Call) -> Iterator[Match]:
     """KTOConfig(per_device_train_batch_size=1): the KL term pairs prompts with other answers."""
     size = call.keywords.get("per_device_train_batch_size")
@@ -112,8 +126,15 @@ def reference_trains(reading: Training) -> Iterator[Match]:
     for n in reading.trainers:
         call = reading.calls[n]
         model, other = call.keywords.get("model"), call.keywords.get("ref_model")
-        if model is not None and model == other and model.kind == "name":
+        chosen = _choices(reading, other, call) if other is not None else []
+        if model is not None and model in (other, *chosen) and model.kind == "name":
             yield Match(call.span, f"{model.name} is its own reference: it moves with the policy")
+
+
+def _choices(reading: Training, value: Value, call: Call) -> list[Value]:
+    """model and None of reference = model if full else None."""
+    found = objects.last_definition(reading, value.name, call) if value.kind == "name" else [value]
+    return list(found[0].items) if len(found) == 1 and found[0].kind == "choice" else []
 
 
 def endless(reading: Training, call: Call) -> Iterator[Match]:
