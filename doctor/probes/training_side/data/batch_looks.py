@@ -73,7 +73,8 @@ class BatchLooks:
             lambda: self._token_places.records(documents, self._vocabulary),
             self._conditions.records, self._overwritten.records, self._separators.records,
             self._pooled.records, self._piece_tags.records, self._left_borders.records,
-            self._tag_pairs.records, self._label_sides.records, lambda: packed_spans.records(documents),
+            self._tag_pairs.records, self._label_sides.records,
+            lambda: packed_spans.records(documents),
             lambda: late_borders.records(documents, self._vocabulary),
         ]  # fmt: skip
         return [one for look in looks for one in observing.attempt(look, [])]

@@ -136,8 +136,8 @@ def empty_targets(batch: Foreign, rows: int) -> Set[int]:
         numbers = batch.get("batch_idx")
     else:
         targets = batch[-1] if isinstance(batch, (list, tuple)) and len(batch) > 1 else None
-        is_table = isinstance(targets, torch.Tensor) and targets.dim() == 2
-        numbers = targets[:, 0] if is_table and targets.shape[1] == YOLO else None
+        table = targets if isinstance(targets, torch.Tensor) and targets.dim() == 2 else None
+        numbers = table[:, 0] if table is not None and table.shape[1] == YOLO else None
     if isinstance(targets, (list, tuple)) and len(targets) == rows:
         boxes = [each.get("boxes") if containers.is_mapping(each) else None for each in targets]
         return {n for n, each in enumerate(boxes) if each is not None and not len(each)}

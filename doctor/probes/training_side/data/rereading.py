@@ -140,13 +140,15 @@ def drift(series: List[torch.Tensor]) -> Drift:
 def added(series: List[torch.Tensor]) -> Drift:
     """The same where numbers that differ from place to place are added, as noise that a seed makes
     the same at each reading: each step is the one before by a factor."""
-    steps = [after - before for before, after in zip(series, series[1:])]
+    steps = [series[n] - series[n - 1] for n in range(1, len(series))]
     one = steps[0]
     size = float((one * one).sum())
     if not size > 0:
         return OTHER
     factor = float((one * steps[1]).sum()) / size
-    for before, after in zip(steps, steps[1:]):
+    if factor <= 0:
+        return OTHER  # as of what comes in turn
+    for before, after in ((steps[n - 1], steps[n]) for n in range(1, len(steps))):
         scale = NOISY * float(after.abs().max())
         if not scale > 0 or not bool(((factor * before - after).abs() <= scale).all()):
             return OTHER

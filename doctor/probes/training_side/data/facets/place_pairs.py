@@ -109,7 +109,7 @@ def of_source(source: Source) -> Optional[Places]:
     if len(images) < LEAST_IMAGES or 0 < len(maps) < len(images):
         return None
     each = {"": parts_of(maps)} if maps else {f: torch.stack(d)[:, None] for f, d in drawn.items()}
-    each = {form: target - target.mean(0) for form, target in each.items()}
+    each = {form: apart(target) for form, target in each.items()}
     targets = {form: target for form, target in each.items() if float(target.var()) > 1e-6}
     if not targets:
         return None
@@ -191,6 +191,11 @@ def parts_of(maps: List[torch.Tensor]) -> torch.Tensor:
     return torch.stack([
         torch.stack([pooled((each == value).float()) for value in common]) for each in maps
     ]) if len(common) else torch.zeros(len(maps), 1, SIDE, SIDE)  # fmt: skip
+
+
+def apart(target: torch.Tensor) -> torch.Tensor:
+    """The target of each image without the mean of all."""
+    return target - target.mean(0)
 
 
 def pooled(value: torch.Tensor) -> torch.Tensor:
