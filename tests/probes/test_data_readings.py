@@ -193,6 +193,13 @@ def test_the_series_that_windows_are_cut_from(scaled_by: slice, kind: str | None
     assert (found or {}).get("kind") == kind
 
 
+def test_one_table_that_both_splits_look_up() -> None:
+    held = series(slice(None))[0]
+    table = (held - held.mean(0)) / held.std(0)
+    parts = [shared.series_held(Rows(n, lambda i: table[i % 9], table=table)) for n in (300, 60)]
+    assert shared.scaled(*parts) is None
+
+
 def test_an_array_of_as_many_rows_is_no_series() -> None:
     held = torch.rand(100, 3)
     assert shared.series_held(Rows(100, lambda n: held[n], x=held)) is None

@@ -131,15 +131,20 @@ def reader_of(path: str) -> Callable[[str], Iterator[Foreign]]:
 
 
 def _json_lines(path: str) -> Iterator[Foreign]:
-    decode = json.JSONDecoder().decode
+    decode = json.JSONDecoder().raw_decode
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.strip():
+            line = line.strip()
+            if not line:
                 continue
             try:
-                yield decode(line.decode("utf-8"))
+                text = line.decode("utf-8")
+                row, end = decode(text)
             except (ValueError, RecursionError) as error:
                 raise BrokenRow(number, type(error).__name__) from None
+            if end < len(text):
+                raise BrokenRow(number, "JSONDecodeError")
+            yield row
 
 
 def _json(path: str) -> Iterator[Foreign]:

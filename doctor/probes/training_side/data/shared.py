@@ -250,8 +250,8 @@ def scaled(
     if ours is None or theirs is None or ours[0] != theirs[0]:
         return None
     name, one, two = ours[0], ours[1], theirs[1]
-    if one.shape[1] != two.shape[1]:
-        return None
+    if one.shape[1] != two.shape[1] or torch.equal(one, two):
+        return None  # a table that both splits hold is looked up by both
     for form in (standard, filled):
         alone = [form(each) for each in (one, two)]
         together = form(torch.cat([one, two]))
