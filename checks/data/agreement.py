@@ -268,6 +268,7 @@ AGREED = Check(
         "at least 1 % of 32 or more targets of a CTC loss hold its blank, or one is longer than "
         "its input",
         "rows begin or end with token ids below 0, such as the -100 of ignored labels",
+        "half of the rows have labels that are padded on the other side than their tokens",
         "classes or words have another number in the dataset of eval than in that of train",
         "of 32 or more rows one has NaN or Inf that no mask excludes",
         "a code for what is missing, or a second unit, stands in a column of the features",

@@ -166,6 +166,8 @@ STOP = Check(
     ),
     warns=(
         "at least 90 % of 32 or more answers that are not cut train none",
+        "at least 90 % of 32 or more chats that are trained as a whole end with a token at which "
+        "generation does not stop",
         "at least 90 % of 32 or more documents that are trained as a whole begin alike, have "
         "several lengths, and hold no stop",
         "at least 90 % of 32 or more chats or documents that are trained as a whole have a stop "

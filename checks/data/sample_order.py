@@ -84,11 +84,15 @@ def _impossible(mixing: Mixing, split: Split) -> Verdict | None:
 def _shares(mixing: Mixing, split: Split) -> Verdict | None:
     for count, least, text in (
         (mixing.empty, EMPTY, "samples are empty"),
-        (mixing.constant, CONSTANT, "samples have one value at all their places"),
+        (
+            mixing.constant - mixing.bare,  # a slice or a tile beside the object may be black
+            CONSTANT,
+            "samples have one value at all their places",
+        ),
     ):
         whole = f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}"
         if count >= max(1, least * mixing.samples):
-            floored = count == mixing.constant and _is_floored(split)
+            floored = count == mixing.constant - mixing.bare and _is_floored(split)
             cause = "; all values are 0 and 1, as whole-number division leaves them" * floored
             fix = FLOORED if floored else BARE
             return observed(f"{whole}{cause}", _seen(mixing, split), fix=fix, sources=LOADING)

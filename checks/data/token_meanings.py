@@ -54,6 +54,13 @@ OF_TOKENS: Meanings = {
         "Mask a token where torch.rand(shape) < p, with p = 0.15 to 0.4, and leave the others.",
         least=0.9,
     ),
+    "labels of another side": Meaning(
+        "rows have labels that are padded on the other side than their tokens, so that each stands "
+        "at another token",
+        "Pad labels with -100 on the side of tokenizer.padding_side, or both by "
+        "DataCollatorForSeq2Seq.",
+        least=0.5,
+    ),
     "mask against padding": Meaning(
         "attention masks exclude text and include padding",
         "Set the mask to 1 at tokens and 0 at padding, on the side on which rows are padded.",

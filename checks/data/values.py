@@ -97,7 +97,10 @@ SAME_RANGE = (
     "1 after "
     "ToTensor(), those of 0 to 255 (123.7, 116.3, 103.5) for bytes."
 )
-DIVIDED = "Divide by 255 once: ToTensor() and a processor's rescale_factor do it, too."
+DIVIDED = (
+    "Divide by 255 once: ToTensor() and a processor's rescale_factor do it, too. A mean such as "
+    "123.675 and a deviation such as 58.395 are those of 0 to 255, and divide once more."
+)
 UNSCALED = "Divide the images by 255 (ToTensor(), rescale_factor) before they are normalized."
 APART = (
     "repeats every three places along both sides and differs between neighbours: colours and "

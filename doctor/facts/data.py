@@ -44,7 +44,8 @@ class Problem(Section, frozen=True, kw_only=True):
     error: str
     """The class of the exception, or what was delivered in place of a batch."""
     place: str = ""
-    """File and line of the user's code that raised: "train.py:31"."""
+    """File and line of the user's code that raised: "train.py:31"; or the file of several that has
+    the row."""
     row: int | None = None
     """The row, or the line of a file from 1."""
     batch: int | None = None

@@ -127,6 +127,8 @@ class Mixing(Section, frozen=True, kw_only=True):
     distinct: int = 0
     empty: int = 0
     constant: int = 0
+    bare: int = 0
+    """Of the constant ones, those whose map has one class, or that have no box."""
     """All values, or all tokens, are equal."""
     rows: tuple[int, ...] = ()
     batches: int = 0

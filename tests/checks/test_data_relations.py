@@ -43,7 +43,7 @@ TABLES: dict[Check, Any] = {
     values.BOUNDED: values.MEANINGS,
     written.WRITTEN: written.MEANINGS,
 }
-ELSEWHERE = {
+ELSEWHERE = {"eval unlabelled", 
     "marker nowhere", "answers unmarked", "class in eval alone", "eval random",
     "inputs tell targets",
 }  # fmt: skip
@@ -163,3 +163,10 @@ def test_the_source_is_read(call: str, status: Status) -> None:
     assert found.status is status
     absent = source.SOURCE.judge(data=facts(), scripts=None, script_machine=ScriptMachine())
     assert absent.status is Status.SKIP
+
+
+@pytest.mark.parametrize(("in_loader", "status"), [(1, Status.WARN), (0, Status.NOTE)])
+def test_an_eval_without_labels(in_loader: int, status: Status) -> None:
+    """A directory may hold a test split whose labels are kept back, which nobody evaluates on."""
+    found = relation("eval unlabelled", fields=(), rows=(), numbers=(float(in_loader),))
+    assert two_splits.SPLITS_ALIKE.judge(data=facts(found, of_data=True)).status is status

@@ -157,6 +157,8 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
                  for n in v.all_names if re.search(r"box|keypoint", n)]  # fmt: skip
         dicts = [key for v in reading.values_in(scope) for part in (v, *v.items)
                  for key in part.keys]  # fmt: skip
+        targets = {n for v in reading.values_in(scope) for part in (v, *v.items)
+                   for n in _under(part, "boxes")}  # fmt: skip
         listed = boxed and "boxes" in dicts
         if not flips or not (listed or (pair and _is_all(reading, scope, flips[0]))):
             continue
@@ -165,10 +167,18 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
         passed = any(re.search(r"box|target|keypoint", n) for c in flips for v in c.args
                      for n in v.all_names)  # fmt: skip
         changed_parts = [n for n in boxed if f"{n}[]" in reading.script.identifiers]
-        if not (changed or passed or changed_parts or _each_changed(reading, scope)):
+        stored = any(a.scope == scope and a.arms and a.target.partition("[")[0] in targets
+                     for a in (*reading.stores, *reading.assignments))  # fmt: skip
+        if not (changed or passed or changed_parts or stored or _each_changed(reading, scope)):
             what = f"{flips[0].method} moves the image, and its boxes stay"
             fix = "boxes[:, [0, 2]] = width - boxes[:, [2, 0]] where hflip is applied."
             yield Match(flips[0].span, what, fix=fix if flips[0].method == "hflip" else "")
+
+
+def _under(value: Value, key: str) -> tuple[str, ...]:
+    """The names in what a dict holds under a key."""
+    at = value.keys.index(key) if value.kind == "dict" and key in value.keys else None
+    return () if at is None else tuple(value.items[at].all_names)
 
 
 def _returns_both(function: Function) -> bool:

@@ -10,6 +10,7 @@ from . import (
     conditions,
     copies,
     interactions,
+    label_sides,
     late_borders,
     left_borders,
     overwritten,
@@ -39,6 +40,7 @@ class BatchLooks:
         self._pooled = pooled.Pooled(module)
         self._piece_tags = piece_tags.PieceTags(vocabulary)
         self._left_borders = left_borders.LeftBorders()
+        self._label_sides = label_sides.LabelSides()
         self._tag_pairs = tag_pairs.TagPairs()
         self._token_places = token_places.TokenPlaces(vocabulary.pad)
 
@@ -63,6 +65,7 @@ class BatchLooks:
         observing.attempt(lambda: self._pooled.add(tokens, row), None)
         observing.attempt(lambda: self._piece_tags.add(tokens, row), None)
         observing.attempt(lambda: self._left_borders.add(tokens, row), None)
+        observing.attempt(lambda: self._label_sides.add(tokens, row), None)
 
     def records(self, documents: List[Document]) -> List[Dict[str, Any]]:
         looks = [
@@ -70,7 +73,8 @@ class BatchLooks:
             lambda: self._token_places.records(documents, self._vocabulary),
             self._conditions.records, self._overwritten.records, self._separators.records,
             self._pooled.records, self._piece_tags.records, self._left_borders.records,
-            self._tag_pairs.records, lambda: packed_spans.records(documents),
+            self._tag_pairs.records, self._label_sides.records,
+            lambda: packed_spans.records(documents),
             lambda: late_borders.records(documents, self._vocabulary),
         ]  # fmt: skip
         return [one for look in looks for one in observing.attempt(look, [])]

@@ -22,11 +22,12 @@ MOST_NAMES = 3
 
 
 class BrokenRow(Exception):
-    """A row that cannot be read; `row` is its line from 1."""
+    """A row that cannot be read; `row` is its line from 1, `file` the name of one file of
+    several."""
 
     def __init__(self, row: int, error: str) -> None:
         super().__init__(error)
-        self.row, self.error = row, error
+        self.row, self.error, self.file = row, error, ""
 
 
 class Rows:
@@ -39,7 +40,11 @@ class Rows:
 
     def __iter__(self) -> Iterator[Foreign]:
         for path in self.paths:
-            yield from reader_of(path)(path)
+            try:
+                yield from reader_of(path)(path)
+            except BrokenRow as error:
+                error.file = os.path.basename(path) if len(self.paths) > 1 else ""
+                raise
 
     def again(self) -> Iterator[Foreign]:
         """The rows as far as they can be read."""
@@ -126,15 +131,20 @@ def reader_of(path: str) -> Callable[[str], Iterator[Foreign]]:
 
 
 def _json_lines(path: str) -> Iterator[Foreign]:
-    decode = json.JSONDecoder().decode
+    decode = json.JSONDecoder().raw_decode
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.strip():
+            line = line.strip()
+            if not line:
                 continue
             try:
-                yield decode(line.decode("utf-8"))
+                text = line.decode("utf-8")
+                row, end = decode(text)
             except (ValueError, RecursionError) as error:
                 raise BrokenRow(number, type(error).__name__) from None
+            if end < len(text):
+                raise BrokenRow(number, "JSONDecodeError")
+            yield row
 
 
 def _json(path: str) -> Iterator[Foreign]:

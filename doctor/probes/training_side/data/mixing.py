@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
+from . import label_maps
 from .documents import Tokens, host, is_constant
 from .views import LABELS
 
@@ -19,6 +20,8 @@ MOST_ROWS = 5
 STRETCH, LEAST_STRETCHES = 4096, 2
 """Values of 8 bytes that are summed up, and stretches from which on this is faster."""
 MOST_CLASSES = 20
+VOID, YOLO = 255, 6
+"""The class that is ignored, and the columns of a table of boxes: row, class, box."""
 SIMPLE_SAMPLERS = (
     "BatchSampler",
     "RandomSampler",
@@ -46,7 +49,7 @@ class Mixing:
         """The classes of each batch."""
         self.named = False
         self.class_is_trained: Optional[bool] = None
-        self.samples = self.empty = self.constant = 0
+        self.samples = self.empty = self.constant = self.bare = 0
         self.rows: List[int] = []
         self.seen: Dict[bytes, int] = {}
         self.kinds: Set[Foreign] = set()
@@ -58,8 +61,9 @@ class Mixing:
         if not samples:
             return
         self.add_classes(batch, len(samples))
+        bare = observing.attempt(lambda: empty_targets(batch, len(samples)), set())
         for number, each in enumerate(samples):
-            self.add_sample(each, first_row + number)
+            self.add_sample(each, first_row + number, number in bare)
 
     def add_classes(self, batch: Foreign, rows: int) -> None:
         """The classes of a batch of so many rows, where it has them."""
@@ -68,14 +72,17 @@ class Mixing:
             self.batches.append(classes)
             self.named = containers.is_mapping(batch)
 
-    def add_sample(self, sample: Dict[str, torch.Tensor], row: int) -> None:
+    def add_sample(
+        self, sample: Dict[str, torch.Tensor], row: int, has_no_object: bool = False
+    ) -> None:
         self.samples += 1
         judged = [each for name, each in sample.items() if tells_constant(name, each)]
         empty = not any(each.numel() for each in sample.values())
         constant = bool(judged) and all(map(is_constant, judged))
         self.empty += empty
         self.constant += constant
-        if (empty or constant) and len(self.rows) < MOST_ROWS:
+        self.bare += constant and has_no_object
+        if (empty or (constant and not has_no_object)) and len(self.rows) < MOST_ROWS:
             self.rows.append(row)
         key = key_of(sample)
         self.seen[key] = self.seen.get(key, 0) + 1
@@ -103,6 +110,7 @@ class Mixing:
             "distinct": len(self.seen),
             "empty": self.empty,
             "constant": self.constant,
+            "bare": self.bare,
             "rows": self.rows,
             "batches": len(self.batches),
             "classes": len(classes),
@@ -115,6 +123,27 @@ class Mixing:
             "own_order": own_order,
             "kinds": len(self.kinds),
         }
+
+
+def empty_targets(batch: Foreign, rows: int) -> Set[int]:
+    """Rows whose map has one class, or which have no box: in a list of targets, or in a table that
+    begins with the number of the row, as YOLO has it."""
+    maps = label_maps.map_of(batch)
+    if maps is not None and len(maps) == rows:
+        return {n for n, each in enumerate(maps) if len({*each.reshape(-1).tolist()} - {VOID}) < 2}
+    if containers.is_mapping(batch):
+        targets = batch.get("labels", batch.get("targets"))
+        numbers = batch.get("batch_idx")
+    else:
+        targets = batch[-1] if isinstance(batch, (list, tuple)) and len(batch) > 1 else None
+        table = targets if isinstance(targets, torch.Tensor) and targets.dim() == 2 else None
+        numbers = table[:, 0] if table is not None and table.shape[1] == YOLO else None
+    if isinstance(targets, (list, tuple)) and len(targets) == rows:
+        boxes = [each.get("boxes") if containers.is_mapping(each) else None for each in targets]
+        return {n for n, each in enumerate(boxes) if each is not None and not len(each)}
+    if numbers is None or bool((numbers != numbers.round()).any()):
+        return set()
+    return set(range(rows)) - {int(each) for each in numbers}
 
 
 def key_of(sample: Dict[str, torch.Tensor]) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 from ... import wire
 from ..foreign import Foreign
-from . import files, reading
+from . import reading
 
 
 def code_of(request: Dict[str, Any]) -> str:
@@ -31,6 +31,4 @@ def named(error: Exception) -> Dict[str, Any]:
     problem = reading.problem_of(error)
     if type(error).__name__ in ("NotData", "NotAFactory"):
         problem["error"] = str(error)
-    elif isinstance(error, files.BrokenRow):
-        problem = {"type": "Problem", "error": error.error, "row": error.row, "line": True}
     return problem

@@ -129,7 +129,8 @@ def problem_of(error: BaseException) -> Dict[str, Any]:
     row = observing.attribute(error, "row")
     if type(error).__name__ == "BrokenRow":
         said = str(observing.attribute(error, "error"))
-        return {"type": "Problem", "error": said, "row": row, "line": True}
+        name = observing.attribute(error, "file", "")
+        return {"type": "Problem", "error": said, "row": row, "line": True, "place": name}
     if type(error).__name__ == "NotData":
         return {"type": "Problem", "error": str(error)}
     return {"type": "Problem", "error": type(error).__name__, "place": place_of(error)}

@@ -30,6 +30,7 @@ MOST_PARTS = 256
 """Parts of a row that are looked at for fractions."""
 FRACTION = 4
 """What a measured number tells in place of a whole one, as characters: few are equal by chance."""
+TEXTS = {str}
 SPACES = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 
 
@@ -60,9 +61,10 @@ def row_of(value: Foreign) -> Optional[Row]:
         of_features = is_outcome and not has_text(value)
         named = None if of_features else named
         label = value[named] if named is not None else None
-        tokens = value.get("input_ids") if observing.has(value, "get") else None
+        tokens = value["input_ids"] if "input_ids" in columns else None
         if tokens is None:
-            value = [value[each] for each in kept_of(columns, named, is_class(label))]
+            is_a_class = label is not None and is_class(label)
+            value = [value[each] for each in kept_of(columns, named, is_a_class)]
         else:
             value = [tokens, *filter(is_measured, value.values())]
     elif isinstance(value, tuple) and len(value) == 2 and is_class(value[1]):
@@ -71,7 +73,7 @@ def row_of(value: Foreign) -> Optional[Row]:
     length = feed(digest, value)
     if not length:
         return None
-    named = str(_plain(label)) if is_class(label) else None
+    named = str(_plain(label)) if label is not None and is_class(label) else None
     return Row(digest.digest(), named, length >= SHORT and not of_features, length)
 
 
@@ -135,10 +137,10 @@ def feed(digest: Foreign, value: Foreign) -> int:
     """Add a value to the digest; its characters or numbers."""
     if isinstance(value, torch.Tensor):
         return feed_tensor(digest, value)
-    if containers.is_mapping(value):
-        return sum(feed(digest, value[name]) for name in sorted(value, key=str))
     if isinstance(value, (list, tuple)):
         return feed_list(digest, value)
+    if containers.is_mapping(value):
+        return sum(feed(digest, value[name]) for name in sorted(value, key=str))
     data = bytes_of(value)
     digest.update(data)
     return len(data) - isinstance(value, (str, int, float))
@@ -171,7 +173,7 @@ def feed_tensor(digest: Foreign, value: torch.Tensor) -> int:
 
 
 def feed_list(digest: Foreign, value: Foreign) -> int:
-    if all(type(each) is str for each in value):
+    if {*map(type, value)} <= TEXTS:
         data = b"\0".join([normal(each).encode("utf-8", "surrogatepass") for each in value])
         digest.update(data + b"\0" * bool(value))
         return len(data) + bool(value) - len(value)

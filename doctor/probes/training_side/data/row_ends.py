@@ -56,13 +56,6 @@ def stops(
     at_limit = _at_limit(answers, [bool(each) for each in stopped])
     every = at_limit == len(answers) and not any(stopped)
     cut = at_limit if _others_stop(answers, [bool(each) for each in stopped]) else 0
-    ends: Dict[str, int] = {}
-    for each, stop in zip(answers, stopped):
-        last = next(iter(_last_labels(each, 1)))
-        names = [t for t in _last_labels(each, ENDING) if vocabulary.is_special(t)] or [last]
-        if not stop and vocabulary.is_special(names[0]):
-            name = vocabulary.name(names[0])
-            ends[name] = ends.get(name, 0) + 1
     return {
         **_no_answers(vocabulary),
         "answers": len(answers),
@@ -72,12 +65,22 @@ def stops(
         "open": begun_alike(answers, vocabulary.bos) if every else 0,
         "limit": max(len(each.ids) for each in answers) if every else 0,
         "cut": cut,
-        "ends": ends,
+        "ends": ends_of([a for a, stop in zip(answers, stopped) if not stop], vocabulary),
         "masked_ends": sum(
             not stop and _next_token(each) in vocabulary.stops
             for each, stop in zip(answers, stopped)
         ),
     }
+
+
+def ends_of(answers: List[Document], vocabulary: Vocabulary) -> Dict[str, int]:
+    """The special tokens with which answers end, and how many do."""
+    ends: Counter[str] = Counter()
+    for each in answers:
+        special = [t for t in _last_labels(each, ENDING) if vocabulary.is_special(t)]
+        if special:
+            ends[vocabulary.name(special[0])] += 1
+    return dict(ends)
 
 
 def _is_whole(document: Document, marker: List[int]) -> bool:
@@ -103,6 +106,9 @@ def _stops_of_chats(
     chats: List[Document], marker: List[int], vocabulary: Vocabulary
 ) -> Dict[str, Any]:
     trained = [_trains_stop(each, marker, vocabulary) for each in chats]
+    ends = {} if any(each is not None for each in trained) else ends_of(chats, vocabulary)
+    if max(ends.values(), default=0) >= SAME * len(chats):  # all are whole: none is cut
+        return {**_no_answers(vocabulary), "answers": len(chats), "stopped": 0, "ends": ends}
     return {
         **_no_answers(vocabulary),
         "chats": sum(each is not None for each in trained),

@@ -17,8 +17,8 @@ from .places import TIME
 from .relations import relation
 from .targets import Source, as_batch, size
 
-MOST_ROWS = 4096
-"""Rows of each split that are read here, from all over it."""
+MOST_ROWS, MOST_STEPS = 4096, 1_000_000
+"""Rows of each split that are read here, from all over it, and steps of a series that it holds."""
 GROUPS = re.compile(r"(?:patient|subject|person|participant|animal|case|slide|scene|video|"
                     r"recording|"
                     r"clip|sequence|session|volume|study)(?:_?(?:id|ids|idx|no|num|name|key|number))?",
@@ -208,8 +208,11 @@ def details(each: List[Foreign]) -> Optional[torch.Tensor]:
 
 
 def whole(source: Source, each: List[Foreign]) -> Optional[Tuple[str, torch.Tensor]]:
-    """The features of all rows, and their name; None where not all were read, or they are none."""
+    """The features of all rows, and their name, or those of the series that windows are cut from;
+    None where not all were read, or they are none."""
     dataset = observing.attribute(source.items, "dataset")
+    if (series := series_held(dataset)) is not None:
+        return series
     if len(each) != size(dataset) or len(each) < LEAST_ROWS:
         return None
     named = containers.tensors(as_batch(each[0]))
@@ -219,6 +222,27 @@ def whole(source: Source, each: List[Foreign]) -> Optional[Tuple[str, torch.Tens
     return name, torch.cat([host(containers.tensors(as_batch(row))[name]) for row in each]).double()
 
 
+def series_held(dataset: Foreign) -> Optional[Tuple[str, torch.Tensor]]:
+    """Steps x columns of measured numbers that a dataset holds, of which its rows are windows, and
+    the name of that attribute; None where it holds none, or several."""
+    held = observing.attribute(dataset, "__dict__", {})
+    count = size(dataset) or 0
+    found = []
+    for name, value in held.items() if isinstance(held, dict) else ():
+        series = table_of(value)
+        if series is not None and max(LEAST_ROWS, count + 1) <= len(series) <= MOST_STEPS:
+            found.append((str(name), series.double()))
+    return found[0] if count and len(found) == 1 else None
+
+
+def table_of(value: Foreign) -> Optional[torch.Tensor]:
+    """Rows x columns of fractions, of a tensor or an array."""
+    if not isinstance(value, torch.Tensor) and observing.has(value, "__array_interface__"):
+        value = observing.attempt(lambda: torch.as_tensor(value), None)
+    is_table = isinstance(value, torch.Tensor) and value.dim() == 2 and value.is_floating_point()
+    return host(value) if is_table and value.shape[1] >= LEAST_COLUMNS else None
+
+
 def scaled(
     ours: Optional[Tuple[str, torch.Tensor]], theirs: Optional[Tuple[str, torch.Tensor]]
 ) -> Optional[Dict[str, Any]]:
@@ -226,8 +250,8 @@ def scaled(
     if ours is None or theirs is None or ours[0] != theirs[0]:
         return None
     name, one, two = ours[0], ours[1], theirs[1]
-    if one.shape[1] != two.shape[1]:
-        return None
+    if one.shape[1] != two.shape[1] or torch.equal(one, two):
+        return None  # a table that both splits hold is looked up by both
     for form in (standard, filled):
         alone = [form(each) for each in (one, two)]
         together = form(torch.cat([one, two]))

@@ -87,10 +87,17 @@ def uses_read_rate(scope: ast.FunctionDef) -> bool:
 def assigned(scope: ast.FunctionDef) -> Iterator[str]:
     """Variables that are named as rates, and are no numbers of the source."""
     for node in ast.walk(scope):
-        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):
+        if isinstance(node, ast.Assign) and not is_number(node.value):
             for each in (name for one in node.targets for name in ast.walk(one)):
                 if isinstance(each, ast.Name) and NAMES.fullmatch(each.id):
                     yield each.id
+
+
+def is_number(value: ast.AST) -> bool:
+    """Whether it is a number of the source, or one of two."""
+    if isinstance(value, ast.IfExp):
+        return is_number(value.body) and is_number(value.orelse)
+    return isinstance(value, ast.Constant)
 
 
 def operands(node: ast.AST) -> List[Any]:

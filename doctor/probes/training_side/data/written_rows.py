@@ -69,7 +69,7 @@ class WrittenRows:
         """Column -> form of a value -> its rows."""
 
     def add(self, row: Foreign, number: int) -> None:
-        if not containers.is_mapping(row) or self.rows >= MOST_LOOKED:
+        if self.rows >= MOST_LOOKED or not containers.is_mapping(row):
             return
         self.rows += 1
         self._add_answer(row, number)

@@ -33,6 +33,8 @@ NEARLY = 0.9
 DRAWN, MOSTLY = 0.35, 0.6
 """Shares of the targets that each image explains by a relation of its own, and of it that the own
 places do at most. Our own numbers."""
+SOME = 0.2
+"""Of the images, where a change that is drawn is right, and where none is. Our own number."""
 AGAIN, FEW_VALUES = 4, 16
 """Rows that are read twice, and values of an image that is a map itself. Our own numbers."""
 
@@ -56,7 +58,8 @@ class Half(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Places of some images, and images x parts x places of their targets by form."""
+    """Places of some images, and images x parts x places of their targets by form, without what all
+    images have there: a border of each image tells a place by itself."""
 
     halves: List[Half]
     targets: Dict[str, torch.Tensor]
@@ -106,6 +109,7 @@ def of_source(source: Source) -> Optional[Places]:
     if len(images) < LEAST_IMAGES or 0 < len(maps) < len(images):
         return None
     each = {"": parts_of(maps)} if maps else {f: torch.stack(d)[:, None] for f, d in drawn.items()}
+    each = {form: apart(target) for form, target in each.items()}
     targets = {form: target for form, target in each.items() if float(target.var()) > 1e-6}
     if not targets:
         return None
@@ -189,6 +193,11 @@ def parts_of(maps: List[torch.Tensor]) -> torch.Tensor:
     ]) if len(common) else torch.zeros(len(maps), 1, SIDE, SIDE)  # fmt: skip
 
 
+def apart(target: torch.Tensor) -> torch.Tensor:
+    """The target of each image without the mean of all."""
+    return target - target.mean(0)
+
+
 def pooled(value: torch.Tensor) -> torch.Tensor:
     return functional.adaptive_avg_pool2d(value[None, None], SIDE)[0, 0]
 
@@ -265,17 +274,30 @@ def by_image(places: Places, target: torch.Tensor, own: Fit, name: str) -> List[
     turned = (fit(places, target, turn(target)).gained for turn in each.values())
     found = torch.stack([own.gained, *turned])
     best, which = found.max(0)
-    kinds = torch.bincount(which[which > 0], minlength=len(found))
-    clear = float(best.mean()) > DRAWN and float(own.gained.mean()) < MOSTLY * float(best.mean())
-    several = int((kinds > 0.05 * len(best)).sum()) > 1
-    if not clear or not several or float((which == 0).float().mean()) > MOSTLY:
-        return []
     numbers = (float(own.gained.mean()), float(best.mean()))
+    if numbers[1] <= DRAWN:
+        return []
+    kinds = torch.bincount(which[which > 0], minlength=len(found))
+    most = int(kinds.argmax())
+    if in_a_part(found[most] - own.gained, float(best.mean())):
+        text = "%s in a part of the images" % list(each)[most - 1]
+        return [relation("places apart", 1, 1, (name, text, what_of(places)), (), numbers)]
+    several = int((kinds > 0.05 * len(best)).sum()) > 1
+    owned = float((which == 0).float().mean()) > MOSTLY or numbers[0] >= MOSTLY * numbers[1]
+    if not several or owned:
+        return []
     if places.inverted:
         text = "x y width height, which the random changes take for corners"
         return [relation("boxes of another form", 1, 1, (name, text))]
     fields = (name, "another change in each image", what_of(places))
     return [relation("places apart", 1, 1, fields, (), numbers)]
+
+
+def in_a_part(gain: torch.Tensor, whole: float) -> bool:
+    """Whether one change is far better in some images, and far worse in others: both fit alike
+    where an image resembles its mirror image."""
+    shares = ((sign * gain > HALF * whole).float().mean() for sign in (1, -1))
+    return min(map(float, shares)) >= SOME
 
 
 def what_of(places: Places) -> str:

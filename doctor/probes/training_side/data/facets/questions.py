@@ -7,7 +7,17 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from ...foreign import Foreign, observing
 from ..targets import Source
-from . import alone, captions, other_kinds, place_pairs, row_pairs, statements, tables, two_tables
+from . import (
+    alone,
+    captions,
+    other_kinds,
+    place_orders,
+    place_pairs,
+    row_pairs,
+    statements,
+    tables,
+    two_tables,
+)
 
 Found = List[Dict[str, Any]]
 
@@ -46,6 +56,7 @@ def of_splits(
             partial(row_pairs.of_split, each.side),
             partial(captions.of_split, each.worded),
             partial(place_pairs.of_split, each.places, each.source.name),
+            partial(place_orders.of_split, each.places, each.source),
             partial(alone.of_table, each.source.name, each.table),
             partial(statements.of_split, each.source, each.table, module),
         ]

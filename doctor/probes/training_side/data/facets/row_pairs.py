@@ -27,6 +27,7 @@ ORDERED = ("columns", "series", "column")
 """Kinds of inputs whose target may be of a later row on purpose, as a forecast's."""
 
 COVERED, NUMBERED = "inputs tell targets", "targets numbered apart"
+BY_TEXT = "numbers as text: 10 before 2"
 
 Order = Tuple[str, torch.Tensor]
 
@@ -116,8 +117,7 @@ def orders_of(table: Table) -> List[Order]:
     if whole:
         found.append(("the opposite order", place.flip(0)))
         by_text = sorted(range(table.rows), key=str)
-        found.append(("numbers as text: 10 before 2", torch.tensor(by_text)))
-        found.append(("numbers as text: 10 before 2", torch.tensor(by_text).argsort()))
+        found += [(BY_TEXT, torch.tensor(by_text)), (BY_TEXT, torch.tensor(by_text).argsort())]
     return found
 
 
