@@ -10,6 +10,12 @@ from doctor.facts.rehearsal_resume import Lost, Resumed
 ADAPTER = re.compile(r"(?:^|\.)(?:lora_|modules_to_save\.|ia3_|vera_|prompt_encoder\.)")
 """In the names of weights of adapters."""
 
+STOPS = re.compile(
+    r"^\w*(?:early_?stop|patience)|(?<![a-z])(?:patience_\w+|num_bad\w*|bad_epochs|no_improve\w*"
+    r"|wait_count)",
+    re.IGNORECASE,
+)
+"""In names of what counts for how long a result has not improved."""
 ATTRIBUTE_FIX = (
     "Register them as buffers, self.register_buffer(name, torch.tensor(0.0)), and change them in "
     "place, or save and load them with the step: plain attributes are in no state_dict() "
@@ -24,6 +30,20 @@ REFERENCE_FIX = (
     "Make what no step changes (the reference of DPO, a teacher) from the same file as at the "
     "first start, before the training's checkpoint is loaded into the trained model: a script that "
     "makes the model from the last checkpoint makes its reference from it, too. Or save it."
+)
+LOOSE_FIX = (
+    "Save and load it with the step, tensor.copy_(saved) under torch.no_grad() before the first "
+    "step, or make it an nn.Parameter of a module: a tensor that an optimizer trains is in no "
+    "state_dict() of its own, and the optimizer's has its moments alone."
+)
+STOP_FIX = (
+    "Save the best result and the count of evaluations without a better one with the step, and "
+    "load them: with each resume the training waits from the beginning. transformers: "
+    "TrainingArguments(restore_callback_states_from_checkpoint=True)."
+)
+NUMBER_FIX = (
+    "Compute it from the number of the step, which is restored, or save and load with the step "
+    "what it is computed from: a counter of an object, or a variable, is in no state_dict()."
 )
 AVERAGE_FIX = (
     "Save the state of the average (an AveragedModel's own, not that of its module), or of the "
@@ -116,6 +136,8 @@ STREAM = (
 def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:
     """The remedy for weights and buffers of the trained model; None where nothing shows more."""
     fresh = [each for each in own if each.kind == "weights" and each.fresh]
+    if all(each.kind == "loose" for each in own):
+        return LOOSE_FIX
     if all(each.kind == "buffers" and each.fresh for each in own):
         return UNSAVED_FIX
     if fresh and all(ADAPTER.search(name) for each in fresh for name in each.names):

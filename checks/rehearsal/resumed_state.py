@@ -14,12 +14,15 @@ from doctor.checks.rehearsal.resume_remedies import (
     FROZEN_FIX,
     NOT_LOADED,
     NOT_SAVED,
+    NUMBER_FIX,
     ORDER_FIX,
     OWN_PART,
     OWN_RATE_FIX,
     REFERENCE_FIX,
     REPLACED_FIX,
     SCALER_FIX,
+    STOP_FIX,
+    STOPS,
     weights_fix,
 )
 from doctor.facts.rehearsal import Rehearsal
@@ -62,13 +65,19 @@ def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
 
 
 def weights(rehearsal: Rehearsal) -> Verdict:
-    kinds = ("weights", "buffers", "average", "reference", "dtype", "shape", "attribute", "untied")
+    kinds = ("weights", "buffers", "average", "reference", "dtype", "shape", "untied", "loose",
+             *ANEW)  # fmt: skip
     return _of(rehearsal, kinds, _weights)
+
+
+ANEW = ("attribute", "number", "size")
+"""What is in no module and no optimizer."""
 
 
 WORDS = {
     "average": "weights of averages and other modules",
     "reference": "weights of another module, which no step had changed,",
+    "loose": "trained tensors of no module",
     "dtype": "tensors",
     "shape": "tensors",
 }
@@ -83,11 +92,13 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
             fix="Restore the trained weights before saving (ema.restore(), or save before "
             "ema.copy_to()), and save the average beside them.",
         )
+    if found.counted_from_0:  # a consequence
+        lost = [each for each in lost if each.kind not in ("number", "size")]
     if not lost:
         return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")
     text = f"after step {found.saved_step}: {'; '.join(map(_tensors, lost))}"
-    if all(each.kind == "attribute" for each in lost):
-        return warn(text, fix=ATTRIBUTE_FIX)
+    if all(each.kind in ANEW for each in lost):
+        return warn(text, fix=_anew_fix(lost))
     if not any(each.persistent for each in lost):
         return note(
             text,
@@ -97,7 +108,7 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     own = [
         e
         for e in lost
-        if e.kind not in ("average", "reference", "attribute")
+        if e.kind not in ("average", "reference", *ANEW)
         and e.persistent
         and not (e.kind == "buffers" and all(name.startswith("(") for name in e.names))
     ]
@@ -105,6 +116,13 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         constant = any(each.kind == "reference" for each in lost)
         return fail(text, fix=REFERENCE_FIX if constant else AVERAGE_FIX)
     return _own_weights(found, own, text)
+
+
+def _anew_fix(lost: Sequence[Lost]) -> str:
+    names = [name for each in lost if each.kind == "attribute" for name in each.names]
+    if not names:
+        return NUMBER_FIX
+    return STOP_FIX if all(map(STOPS.search, names)) else ATTRIBUTE_FIX
 
 
 def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
@@ -122,6 +140,13 @@ def _tensors(lost: Lost) -> str:
     if lost.kind == "attribute":
         names, verb = some(lost.names, lost.count, 3), "is" if lost.count == 1 else "are"
         return f"{names}, which the steps change, {verb} as at a fresh start"
+    if lost.kind in ("number", "size"):
+        maker = f" ({some(lost.names, len(lost.names), 3)}: as at a fresh start)" * bool(lost.names)
+        what = "a size of" if lost.kind == "size" else "a number in"
+        return (
+            f"{what} the loss of step {lost.step} is {lost.after}, as at the first step; without "
+            f"the stop it is {lost.before}{maker}"
+        )
     if lost.kind == "untied":
         return f"{names}, which was one with {lost.before}, is a weight of its own"
     kind = "buffers" if kept else WORDS.get(lost.kind, lost.kind)

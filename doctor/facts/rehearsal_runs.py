@@ -30,6 +30,8 @@ class Evaluated(Section, frozen=True, kw_only=True):
     """Calls of generate()."""
     graphs: int = 0
     """Calls with gradients enabled that no step followed before the model trained again."""
+    averaged: Text = ""
+    """The average whose weights the model had at the next step, and not its own."""
     left: tuple[Text, ...] = ()
     """Classes of dropout and batch norms, all of them in evaluation mode still at the next step."""
 
@@ -96,6 +98,10 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     generating: bool = False
     """That evaluation had called generate()."""
     evaluations: tuple[Evaluated, ...] = ()
+    outputs: Text = ""
+    """A list that gets a tensor or more in each call of each evaluation, and keeps all."""
+    outputs_kept: int = 0
+    """Its length after the last one."""
     resident: int = 0
     """Peak of the host's memory, bytes."""
     allocated: int | None = None

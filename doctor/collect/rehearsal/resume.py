@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from doctor.collect.rehearsal.begun_anew import best_begun_anew
+from doctor.collect.rehearsal.begun_anew import best_begun_anew, counts_anew
 from doctor.collect.rehearsal.differences import (
     apart,
     differences,
@@ -16,9 +16,11 @@ from doctor.collect.rehearsal.differences import (
     replaced,
     untied,
 )
+from doctor.collect.rehearsal.numbers import numbers_anew
 from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.rates import rates_apart
 from doctor.collect.rehearsal.records import (
+    Epoch,
     Exchanged,
     Group,
     Load,
@@ -67,6 +69,7 @@ def compare(
     lost = _lost(pairs, stopped, renames=loads.worst is not None)
     exchanged, lost = _exchanged(pairs[0], stopped, lost)
     rates = None if from_start else rates_apart(first, continued, saved)
+    numbers = None if from_start else _numbers_anew(pairs[0], first, stopped, continued)
     return Resumed(
         saved_step=saved.s,
         exchanged=exchanged,
@@ -79,12 +82,13 @@ def compare(
         request=request,
         opened=opened,
         steps=max((each.rank().steps for each in continued), default=0),
-        expected_steps=_steps_left(first, saved),
+        expected_steps=None if saved.background else _steps_left(first, saved),
+        epoch_steps=_epoch_steps(stopped, saved.s),
         compared=len(saved.weights) + len(saved.buffers),
         same_batches=_same_batches(first, continued),
         best_anew=best_begun_anew(saved, pairs[0].now, pairs[0].begun)[:300],
         first_batch=_first_batch_again(first, continued, saved),
-        lost=(*_first_ranks(lost), *([rates] if rates else [])),
+        lost=(*_first_ranks(lost), *([rates] if rates else []), *([numbers] if numbers else [])),
         missed_keys=tuple(loads.missing),
         extra_keys=tuple(loads.unexpected),
         narrow=loads.narrow,
@@ -168,12 +172,32 @@ def _exchanged(
     return exchanged, lost
 
 
+def _numbers_anew(
+    pair: _Pair,
+    first: Sequence[Observed],
+    stopped: Sequence[Observed],
+    continued: Sequence[Observed],
+) -> Lost | None:
+    """What the loss is computed with, with names of what may hold it."""
+    found = numbers_anew(first, stopped, continued, pair.saved.s)
+    names = counts_anew(pair.saved, pair.now, pair.begun)
+    return msgspec.structs.replace(found, names=tuple(n[:300] for n in names)) if found else None
+
+
 def _steps_left(first: Sequence[Observed], saved: Snapshot) -> int | None:
     """After the save; None where the uninterrupted run did not end well."""
     if not first or not all(e.rank().ended and not e.rank().error for e in first):
         return None
     total = max(each.rank().steps for each in first)
     return total - saved.s if total else None
+
+
+def _epoch_steps(stopped: Sequence[Observed], saved_step: int) -> int:
+    """Steps of the epoch that had just ended at the save; 0 for one in the middle of an epoch."""
+    ends = sorted({each.s for each in stopped[0].of(Epoch)}) if stopped else []
+    if saved_step not in ends:
+        return 0
+    return saved_step - max((end for end in ends if end < saved_step), default=0)
 
 
 def _described(load: Load) -> tuple[str, int, str]:

@@ -6,12 +6,13 @@ import resource
 import time
 import weakref
 from types import ModuleType
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional
 
 from ..foreign import Foreign
 from ..modes import mode_matters
 from ..patches import Patches
 from .imports import after_import
+from .kept_lists import lists_of_tensors
 
 EVALUATING = ("eval", "valid")
 """In names of functions that evaluate."""
@@ -20,8 +21,8 @@ GENERATE = 0
 LEAST_CALLS = 3
 """Calls that make an evaluation, if they have a graph, as a GAN calls a part of it once or twice,
 or are of a module without gradients: an average is evaluated, a teacher is called in each step."""
-MOST = 100
-"""Evaluations that are recorded."""
+MOST, MOST_LISTED = 100, 6
+"""Evaluations that are recorded, and those at which lists of tensors are looked for."""
 
 
 class Evaluation:
@@ -41,6 +42,8 @@ class Evaluation:
         """Samples of the dataset of the first batch that was fetched."""
         self.memory: List[int] = []
         """Bytes in use at each call."""
+        self.lists: Dict[str, int] = {}
+        """Lengths of the program's lists of tensors when it began."""
         self.module: Optional[Foreign] = None
         """A reference to the module that was switched, where it was in training mode before."""
 
@@ -126,6 +129,8 @@ class Evaluations:
             return
         self.current = Evaluation(self.observer.step)
         self.current.trains = trains
+        if self.count < MOST_LISTED:
+            self.current.lists = lists_of_tensors(self.torch)
         self.current.module = weakref.ref(module) if trained else None
         for each in (module, *module.children()):  # Lightning calls what the module contains
             handle = each.register_forward_pre_hook(self._called, with_kwargs=True)
@@ -222,8 +227,10 @@ class Evaluations:
         if not (current.begun or with_graphs):
             return
         self.count += 1
+        lists = lists_of_tensors(self.torch) if self.count <= MOST_LISTED else {}
         self.observer.records.write(
             "evaluated", s=current.step, t=time.monotonic() - current.began, calls=current.calls,
             samples=current.samples, memory=current.memory, generated=current.generated,
             graphs=current.graphs if with_graphs else 0, of=current.of,
+            lists={name: [current.lists.get(name, 0), now] for name, now in lists.items()},
         )  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import List
+from typing import Dict, List
 
 from ..foreign import Foreign
 from ..parameters import local
 from .records import Records
+from .shadows import holds_average, shadows
+from .state import in_memory
 
 MOST = 65_536
 """Elements of a weight that are compared."""
@@ -49,11 +51,39 @@ class Exchanged:
         self.saved_others = self.saved_others or others
         return others
 
-    def goes_on(self, step: int) -> None:
-        """Record whether the next step begins from the weights after the last one again."""
-        if self.saved_others and self._as_after():
+    def goes_on(self, step: int, optimizers: List[Foreign]) -> None:
+        """Record whether the next step begins from the weights after the last one again, or, after
+        an evaluation with these `optimizers` in memory, from those of an average."""
+        if not self.saved_others and not optimizers:
+            return
+        as_after = self._as_after()
+        if self.saved_others and as_after:
             self.records.write("exchanged", s=step)
+        if optimizers and not as_after and (name := self._average(optimizers)):
+            self.records.write("averaged", s=step, name=name)
         self.saved_others = False
+
+    def _average(self, optimizers: List[Foreign]) -> str:
+        """The average whose tensors are equal to all of the compared weights; "" for none."""
+        held: Dict[str, List[Foreign]] = {}
+        found = in_memory(self.torch)
+        for name, tensor in shadows(self.torch, found["holder"], optimizers):
+            held.setdefault(name.partition(") ")[0] + ")", []).append(tensor)
+        for module in found["module"]:
+            if holds_average(type(module)):
+                held.setdefault(f"({type(module).__name__})", []).extend(module.parameters())
+        for name, tensors in held.items():
+            if all(any(self._same(each, weight) for each in tensors) for weight in self.weights):
+                return name
+        return ""
+
+    def _same(self, tensor: Foreign, weight: Foreign) -> bool:
+        one, other = local(tensor), local(weight)
+        return (
+            one.shape == other.shape
+            and one.data_ptr() != other.data_ptr()
+            and bool(self.torch.equal(one.to(other.device, other.dtype), other))
+        )
 
     def _values(self, weight: Foreign) -> Foreign:
         return local(weight).detach().reshape(-1)[:MOST]

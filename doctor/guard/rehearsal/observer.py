@@ -34,6 +34,7 @@ from .failures import Threads
 from .graphs import LOOKS, Graphs
 from .handlers import Wakeup, handlers, lost_flags
 from .loaders import Loaders
+from .numbers import Numbers
 from .records import Records
 from .saves import Saves
 from .settings import Settings
@@ -67,7 +68,8 @@ class Observer:
         self.graphs = Graphs(torch)
         self.wakeup = Wakeup(self.records)
         self.loaders = Loaders(torch, self, self.backwards)
-        self.step = 0
+        self.numbers = Numbers(torch, self)
+        self.step = self.evaluated = 0
         self.counts: Dict[int, int] = {}
         self.stepping: List[int] = []
         """Optimizers in their step: one may step another, as ZeroRedundancyOptimizer does, whose
@@ -143,7 +145,7 @@ class Observer:
             self.hashed.discard("start")
         self.hash_state("late", once=True)
         self.thread = threading.get_ident()
-        self.exchanged.goes_on(self.step)
+        self.exchanged.goes_on(self.step, self.optimizers_if_evaluated())
         count = self.counts.get(id(optimizer), 0) + 1
         if count == 1:
             self.begin_steps()
@@ -156,14 +158,23 @@ class Observer:
             self.arithmetic.end()
             passes, self.passed = self.backwards() - self.passed, self.backwards()
             waited, self.loaders.waited = self.loaders.waited, 0.0
+            numbers = self.numbers.step()
             if count <= FULL_UNTIL or count % 100 == 0:
                 rates = [float(r) for r in rates if isinstance(r, (int, float)) or r is not None]
                 self.records.write(
-                    "step", s=count, t=seconds, rates=rates, waited=waited, passes=passes
-                )
+                    "step", s=count, t=seconds, rates=rates, waited=waited, passes=passes,
+                    numbers=numbers,
+                )  # fmt: skip
             self.wakeup.look(count)
             if count == self.settings.stop_at and self.rank == 0:
                 self.wait_for_signal(count)
+
+    def optimizers_if_evaluated(self) -> List[Foreign]:
+        """All of them, where an evaluation ended since the last step; [] otherwise."""
+        since, self.evaluated = self.evaluated, self.evaluations.count
+        if self.evaluated == since or not self.step:
+            return []
+        return [o for o in in_memory(self.torch)["optimizer"] if "param_groups" in o.__dict__]
 
     def begin_steps(self) -> None:
         """The first step of an optimizer."""
@@ -287,6 +298,7 @@ def install(torch: ModuleType, settings: Settings) -> None:
     Saves(observer).install(torch, patches)
     observer.evaluations.install(patches)
     observer.loaders.install(patches)
+    observer.numbers.install(patches)
     Collectives(torch, settings.records).install()
     observer.batches.watch()
     Threads(observer).install()
