@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.failing import INDEX, LENGTH
-from doctor.checks.rehearsal.parting import alone
-from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, unobserved
-from doctor.checks.rehearsal.running import cut_short, evaluating_rank, raised
+from doctor.checks.rehearsal.parting import alone, longer_evaluation
+from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, raised, unobserved
+from doctor.checks.rehearsal.running import cut_short, evaluating_rank
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import Evaluated, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
@@ -107,7 +107,8 @@ def _not_ended(run: RehearsedRun) -> Verdict | None:
     what = "generate()" if dying.generating else "the evaluation"
     if not run.code and evaluating_rank(run):
         return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
-    fix = EARLIER if run.code and not alone(run) else AS_RHS003
+    apart = alone(run) or longer_evaluation(run)
+    fix = EARLIER if run.code and not apart else AS_RHS003
     if dying.generating and INDEX.search(raised(run)):
         fix = f"{LENGTH} {EARLIER}"
     return fail(f"{what} after step {dying.evaluating} did not end: {how}", fix=fix)

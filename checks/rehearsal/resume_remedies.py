@@ -64,7 +64,8 @@ ORDER_FIX = (
 )
 SCALER_FIX = (
     "Save scaler.state_dict() beside the optimizer's state, and scaler.load_state_dict() it before "
-    "the first step: a scale that begins anew skips steps until it has adapted."
+    "the first step into the scaler that takes the steps, not one that is replaced after it: a "
+    "scale that begins anew skips steps until it has adapted."
 )
 ADAPTER_FIX = (
     "Load the saved adapter in place of making a new one: "
@@ -126,11 +127,24 @@ POSITION = (
     "Save the position in the epoch and the state of the sampler's generator, and go on from there "
     "(StatefulDataLoader, accelerator.skip_first_batches, set_epoch)."
 )
+LOAD_POSITION = (
+    "Load the position before the iterator is made: iter(loader), and next() of a generator, begin "
+    "where the dataset is then, and workers have a copy of it. A state that is loaded later is for "
+    "the next iterator."
+)
 STREAM = (
     "Save how far the data are read, and go on from there: state_dict() of StatefulDataLoader or "
     "of a streaming dataset, or skip the batches that are done. Where batches are drawn at random, "
     "save torch.get_rng_state() and the generators' states and set them, or seed with the step."
 )
+
+
+def anew_fix(lost: Sequence[Lost]) -> str:
+    """The remedy for numbers and tensors in attributes and variables."""
+    names = [name for each in lost if each.kind == "attribute" for name in each.names]
+    if not names:
+        return NUMBER_FIX
+    return STOP_FIX if all(map(STOPS.search, names)) else ATTRIBUTE_FIX
 
 
 def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
-from doctor.checks.rehearsal.resume_remedies import OF_EACH_RANK, POSITION, STREAM
+from doctor.checks.rehearsal.resume_remedies import LOAD_POSITION, OF_EACH_RANK, POSITION, STREAM
 from doctor.checks.rehearsal.resumed_state import resumed
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -28,12 +28,7 @@ def _data(found: Resumed) -> Verdict:
             fix=OF_EACH_RANK,
         )
     if found.first_batch and (order is None or order.untold):
-        return note(
-            f"the model is called with the batch of the first step again: without the stop, step "
-            f"{found.saved_step + 1} has another one; the data, or the random numbers that draw "
-            "them, begin anew",
-            fix=STREAM,
-        )
+        return _first_batch(found)
     if order is None:
         return skip("no loader with a dataset that is read by index was observed")
     if order.untold:
@@ -57,6 +52,21 @@ def _data(found: Resumed) -> Verdict:
     )
 
 
+def _first_batch(found: Resumed) -> Verdict:
+    """Of a stream, or of batches drawn without a loader, that begin anew."""
+    called = "the model is called with the batch of the first step again"
+    other = f"without the stop, step {found.saved_step + 1} has another one"
+    if found.position:
+        return warn(
+            f"{called}, although the checkpoint has {shown(found.position)!r}: {other}",
+            fix=LOAD_POSITION,
+        )
+    return note(
+        f"{called}: {other}; the data, or the random numbers that draw them, begin anew",
+        fix=STREAM,
+    )
+
+
 DATA = Check(
     code="RHS019",
     slug="resume-samples",
@@ -69,7 +79,10 @@ DATA = Check(
         "the resume begins with the samples of the first steps again, as many libraries do, or its "
         "first batch is that of the first step",
     ),
-    warns=("ranks that begin with different batches begin with the same one after the resume",),
+    warns=(
+        "ranks that begin with different batches begin with the same one after the resume",
+        "the first batch is that of the first step, although the checkpoints have a position",
+    ),
     fix="Nothing, if that is acceptable: a correct resume may take another order.",
     owner=Owner.JOB,
     judge=data,

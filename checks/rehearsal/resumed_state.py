@@ -9,22 +9,20 @@ from doctor.checks.rehearsal.agreeing import weights as replicas
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.checks.rehearsal.resume_remedies import (
     AHEAD_FIX,
-    ATTRIBUTE_FIX,
     AVERAGE_FIX,
     FROZEN_FIX,
     NOT_LOADED,
     NOT_SAVED,
-    NUMBER_FIX,
     ORDER_FIX,
     OWN_PART,
     OWN_RATE_FIX,
     REFERENCE_FIX,
     REPLACED_FIX,
     SCALER_FIX,
-    STOP_FIX,
-    STOPS,
+    anew_fix,
     weights_fix,
 )
+from doctor.checks.rehearsal.resume_words import held, tensors
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Lost, Resumed
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
@@ -74,15 +72,6 @@ ANEW = ("attribute", "number", "size")
 """What is in no module and no optimizer."""
 
 
-WORDS = {
-    "average": "weights of averages and other modules",
-    "reference": "weights of another module, which no step had changed,",
-    "loose": "trained tensors of no module",
-    "dtype": "tensors",
-    "shape": "tensors",
-}
-
-
 def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if found.exchanged:
         return fail(
@@ -96,9 +85,9 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         lost = [each for each in lost if each.kind not in ("number", "size")]
     if not lost:
         return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")
-    text = f"after step {found.saved_step}: {'; '.join(map(_tensors, lost))}"
+    text = f"after step {found.saved_step}: {'; '.join(map(tensors, lost))}"
     if all(each.kind in ANEW for each in lost):
-        return warn(text, fix=_anew_fix(lost))
+        return warn(text, fix=anew_fix(lost))
     if not any(each.persistent for each in lost):
         return note(
             text,
@@ -118,13 +107,6 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     return _own_weights(found, own, text)
 
 
-def _anew_fix(lost: Sequence[Lost]) -> str:
-    names = [name for each in lost if each.kind == "attribute" for name in each.names]
-    if not names:
-        return NUMBER_FIX
-    return STOP_FIX if all(map(STOPS.search, names)) else ATTRIBUTE_FIX
-
-
 def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
     """Of the trained model itself."""
     if found.narrow and any(each.kind == "weights" for each in own):
@@ -132,32 +114,6 @@ def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
     if found.missed_keys:
         text += f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
     return fail(text, fix=weights_fix(found, own))
-
-
-def _tensors(lost: Lost) -> str:
-    names = some(lost.names, lost.count, 1)
-    kept = "" if lost.persistent else " with persistent=False"
-    if lost.kind == "attribute":
-        names, verb = some(lost.names, lost.count, 3), "is" if lost.count == 1 else "are"
-        return f"{names}, which the steps change, {verb} as at a fresh start"
-    if lost.kind in ("number", "size"):
-        maker = f" ({some(lost.names, len(lost.names), 3)}: as at a fresh start)" * bool(lost.names)
-        what = "a size of" if lost.kind == "size" else "a number in"
-        return (
-            f"{what} the loss of step {lost.step} is {lost.after}, as at the first step; without "
-            f"the stop it is {lost.before}{maker}"
-        )
-    if lost.kind == "untied":
-        return f"{names}, which was one with {lost.before}, is a weight of its own"
-    kind = "buffers" if kept else WORDS.get(lost.kind, lost.kind)
-    what = f"{lost.count} of {lost.of} {kind}{kept}"
-    if lost.kind in ("dtype", "shape"):
-        return f"{what} are {lost.after} and were {lost.before} ({names})"
-    if lost.kind == "weights" and lost.after:
-        return f"{what} have other names now ({lost.before}, now {lost.after})"
-    differ = "differ from what was saved" if lost.persistent else "differ from those at the save"
-    state = "are those of a fresh start" if lost.fresh else differ
-    return f"{what} {state} ({names})"
 
 
 WEIGHTS = Check(
@@ -212,35 +168,6 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if all(each.rank and not each.fresh for each in lost):
         fix = OWN_PART
     return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)
-
-
-def held(lost: Lost) -> str:
-    """What an optimizer lost, in words."""
-    match lost.kind:
-        case "optimizer" if lost.fresh:
-            return f"the optimizer's state is empty; {lost.of} parameters had one"
-        case "optimizer":
-            change = f": {lost.before}, now {lost.after}" if lost.before else ""
-            names = some(lost.names, lost.count, 1)
-            rank = f" on rank {lost.rank}" if lost.rank else ""
-            return (
-                f"the optimizer's state of {lost.count} parameters differs{rank} ({names}){change}"
-            )
-        case "group":
-            return f"the optimizer's groups differ: {lost.before}; now {lost.after}"
-        case "frozen":
-            names = some(lost.names, lost.count, 1)
-            return f"{lost.count} of {lost.of} weights that were trained are frozen now ({names})"
-        case "replaced":
-            names = some(lost.names, lost.count, 1)
-            return (
-                f"{lost.count} of {lost.of} weights that were trained are in no optimizer now "
-                f"({names}), and it holds parameters that no module has: they are trained no more"
-            )
-        case "scaler":
-            return f"scale and growth of the GradScaler were {lost.before}, now {lost.after}"
-        case _:
-            return f"{some(lost.names, lost.count, 1)} was {lost.before}, now {lost.after}"
 
 
 OPTIMIZER = Check(

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from doctor._util.units import shown
 from doctor.checks.guard.ending import with_causes
-from doctor.checks.rehearsal.parts import error_in, not_tried
+from doctor.checks.rehearsal.parts import error_in, not_tried, place, raised
 from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
-from doctor.checks.rehearsal.resumed_state import held, resumed
-from doctor.checks.rehearsal.running import place, printed_error, raised
+from doctor.checks.rehearsal.resume_words import held
+from doctor.checks.rehearsal.resumed_state import resumed
+from doctor.checks.rehearsal.running import printed_error
 from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
 from doctor.checks.rehearsal.stopping import caught
 from doctor.facts.rehearsal import Rehearsal
@@ -45,6 +46,11 @@ STEP_FIX = (
     "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
     "Lightning."
 )
+HANDLER_STEP_FIX = (
+    "The state was saved on the signal: save the number of the step at that moment with it, an "
+    "attribute or a global that the loop sets, and not a default argument or a variable that has "
+    "the number from when the handler was made, or of the epoch's begin; and start the loop there."
+)
 LATEST_FIX = (
     "Resume from the newest checkpoint, and keep the best result for what comes after the "
     "training: each stop loses the steps since it was the best. Nothing, if that is meant."
@@ -74,18 +80,26 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
     if found.from_start:
         return _from_start(found, stopped.checkpoints if stopped else ())
     skipped = stopped is not None and caught(stopped) and found.saved_step >= stopped.stopped_at
-    return _goes_on(found, skipped)
+    return _goes_on(found, skipped, stopped is not None and _by_handler(stopped, found, first))
 
 
-def _goes_on(found: Resumed, skipped: bool) -> Verdict:
+def _by_handler(stopped: RehearsedRun, found: Resumed, first: RehearsedRun | None) -> bool:
+    """Whether the state is that of a save on the signal, where the whole run has none."""
+    planned = {each.step for each in first.saved} if first is not None else set()
+    return bool(stopped.handled_by) and stopped.saved_after_signal and (
+        found.saved_step not in planned
+    )  # fmt: skip
+
+
+def _goes_on(found: Resumed, skipped: bool, by_handler: bool) -> Verdict:
     """Of a state that was restored; `skipped`: the step of the signal was given up before it was
-    saved, as what the handler raised was caught."""
+    saved, as what the handler raised was caught; `by_handler`: the signal's handler saved it."""
     repeated = found.expected_steps is not None and found.steps - found.expected_steps
     if found.counted_from_0:
         return fail(
             f"the state of step {found.saved_step} is restored, but the steps are counted from 0: "
             f"{found.steps} steps were taken, {found.expected_steps} were left",
-            fix=STEP_FIX,
+            fix=HANDLER_STEP_FIX if by_handler else STEP_FIX,
         )
     if found.passed_over:
         return _passed_over(found)

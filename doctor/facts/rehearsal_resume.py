@@ -114,6 +114,8 @@ class Resumed(Section, frozen=True, kw_only=True):
     first_batch: bool = False
     """The model is called with the first batch of all after the resume, where the run that was not
     stopped has another one."""
+    position: Text = ""
+    """The key of its checkpoints under which there is how far the data are read."""
     order: SampleOrder | None = None
     """None: no loader with a dataset that is read by index was observed."""
 

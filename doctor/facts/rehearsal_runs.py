@@ -270,6 +270,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     none."""
     handled_by: Text = ""
     """The function of Python that handles the signal; "": none does."""
+    unhandled: tuple[int, ...] = ()
+    """Ranks with no function of Python that handles it, where another has one."""
     raised_by_handler: Text = ""
     """Class and message of the exception that the handler raised."""
     reached: bool | None = None

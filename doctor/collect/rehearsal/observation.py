@@ -160,7 +160,8 @@ class Observed:
 
     def handler(self, name: str) -> str:
         """The function that handled a signal when the training was stopped; "" for none."""
-        return next((each.handlers.get(name, "") for each in self.of(records.Paused)), "")
+        held = [*self.of(records.Paused), *self.of(records.Handles)]
+        return next((each.handlers.get(name, "") for each in held), "")
 
     def reached(self) -> bool | None:
         """Whether the signal came while a step waited for it; None: not known."""

@@ -56,6 +56,8 @@ class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
     moment: float = 0.0
     parts: list[str] = []
     """Sharded weights of which it has this rank's part alone."""
+    positions: dict[str, str] = {}
+    """Entries that say how far the data are read."""
 
 
 class Load(msgspec.Struct, tag="load", tag_field="kind"):
@@ -154,6 +156,12 @@ class Paused(msgspec.Struct, tag="paused", tag_field="kind"):
     lost_flags: dict[str, list[str]] = {}
     """Signal -> flags that its handler sets as variables of its own."""
     frozen: list[str] = []
+
+
+class Handles(msgspec.Struct, tag="handles", tag_field="kind"):
+    """The handlers of signals on a rank that does not wait for one."""
+
+    handlers: dict[str, str]
 
 
 class Signalled(msgspec.Struct, tag="signalled", tag_field="kind"):
@@ -276,6 +284,6 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     Process | Step | Memory | Saved | Load | Evaluating | Evaluated | End | Broken
     | Paused | Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients | Asks | Counted | Kept | Left | Failed | Signalled | Averaged
+    | Gradients | Asks | Counted | Kept | Left | Failed | Signalled | Averaged | Handles
 )  # fmt: skip
 decode = msgspec.json.Decoder(_Record).decode

@@ -20,7 +20,6 @@ from doctor.collect.rehearsal.numbers import numbers_anew
 from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.rates import rates_apart
 from doctor.collect.rehearsal.records import (
-    Epoch,
     Exchanged,
     Group,
     Load,
@@ -29,6 +28,12 @@ from doctor.collect.rehearsal.records import (
     Snapshot,
     Tensor,
     Unprepared,
+)
+from doctor.collect.rehearsal.resumed_data import (
+    epoch_steps,
+    first_batch_again,
+    position,
+    same_batches,
 )
 from doctor.facts.rehearsal_resume import Lost, Resumed
 
@@ -83,11 +88,12 @@ def compare(
         opened=opened,
         steps=max((each.rank().steps for each in continued), default=0),
         expected_steps=None if saved.background else _steps_left(first, saved),
-        epoch_steps=_epoch_steps(stopped, saved.s),
+        epoch_steps=epoch_steps(stopped, saved.s),
         compared=len(saved.weights) + len(saved.buffers),
-        same_batches=_same_batches(first, continued),
+        same_batches=same_batches(first, continued),
         best_anew=best_begun_anew(saved, pairs[0].now, pairs[0].begun)[:300],
-        first_batch=_first_batch_again(first, continued, saved),
+        first_batch=first_batch_again(first, continued, saved),
+        position=position(first),
         lost=(*_first_ranks(lost), *([rates] if rates else []), *([numbers] if numbers else [])),
         missed_keys=tuple(loads.missing),
         extra_keys=tuple(loads.unexpected),
@@ -192,38 +198,9 @@ def _steps_left(first: Sequence[Observed], saved: Snapshot) -> int | None:
     return total - saved.s if total else None
 
 
-def _epoch_steps(stopped: Sequence[Observed], saved_step: int) -> int:
-    """Steps of the epoch that had just ended at the save; 0 for one in the middle of an epoch."""
-    ends = sorted({each.s for each in stopped[0].of(Epoch)}) if stopped else []
-    if saved_step not in ends:
-        return 0
-    return saved_step - max((end for end in ends if end < saved_step), default=0)
-
-
 def _described(load: Load) -> tuple[str, int, str]:
     """What the uninterrupted run loads, too, is none of what was saved."""
     return load.module, load.given, load.narrow
-
-
-def _same_batches(first: Sequence[Observed], continued: Sequence[Observed]) -> int:
-    """Ranks whose first batches differ in the first run, and not all in the continued one."""
-    before, after = (
-        [repr(batch) for each in ranks if (batch := each.batch())] for ranks in (first, continued)
-    )
-    if any(map(_passed_before, continued)):
-        return 0
-    differed = len(before) == len(set(before)) == len(after) > 1
-    return len(after) if differed and len(set(after)) < len(after) else 0
-
-
-def _first_batch_again(
-    first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
-) -> bool:
-    """Whether the resume begins with the first batch of all, where another one was to come."""
-    if not first or not continued or _passed_before(continued[0]):
-        return False
-    begun, due = first[0].batch(), first[0].batch(saved.s)
-    return bool(begun) and bool(due) and continued[0].batch() == begun != due
 
 
 def _saves(observed: Observed) -> list[Snapshot]:
@@ -268,11 +245,6 @@ def _starts(observed: Observed) -> list[Snapshot]:
     """Both, where a load came between them: of a checkpoint after the first pass, or of weights
     that the training itself gives to a target or a teacher."""
     return [each for each in observed.snapshots if each.when in ("start", "late")]
-
-
-def _passed_before(observed: Observed) -> bool:
-    """Whether its first batch came before its state was loaded, as one that shapes the model."""
-    return {"start", "late"} <= {each.when for each in observed.snapshots}
 
 
 def _nearest(saves: Sequence[Snapshot], now: Snapshot) -> Snapshot:

@@ -30,6 +30,7 @@ class Exchanged:
         self.after: List[Foreign] = []
         """Their values after the last step."""
         self.saved_others = False
+        self.evaluations = 0
 
     def stepped(self, optimizer: Foreign) -> None:
         """The first, the middle and the last weight of the optimizer are as after its step."""
@@ -51,22 +52,24 @@ class Exchanged:
         self.saved_others = self.saved_others or others
         return others
 
-    def goes_on(self, step: int, optimizers: List[Foreign]) -> None:
-        """Record whether the next step begins from the weights after the last one again, or, after
-        an evaluation with these `optimizers` in memory, from those of an average."""
-        if not self.saved_others and not optimizers:
+    def goes_on(self, step: int, evaluations: int) -> None:
+        """Record whether the next step begins from the weights after the last one again, or, where
+        there were more `evaluations` than before it, from those of an average."""
+        evaluated, self.evaluations = evaluations > self.evaluations, evaluations
+        if not self.saved_others and not evaluated:
             return
         as_after = self._as_after()
         if self.saved_others and as_after:
             self.records.write("exchanged", s=step)
-        if optimizers and not as_after and (name := self._average(optimizers)):
+        if evaluated and not as_after and (name := self._average()):
             self.records.write("averaged", s=step, name=name)
         self.saved_others = False
 
-    def _average(self, optimizers: List[Foreign]) -> str:
+    def _average(self) -> str:
         """The average whose tensors are equal to all of the compared weights; "" for none."""
         held: Dict[str, List[Foreign]] = {}
         found = in_memory(self.torch)
+        optimizers = [o for o in found["optimizer"] if "param_groups" in o.__dict__]
         for name, tensor in shadows(self.torch, found["holder"], optimizers):
             held.setdefault(name.partition(") ")[0] + ")", []).append(tensor)
         for module in found["module"]:

@@ -69,7 +69,7 @@ class Observer:
         self.wakeup = Wakeup(self.records)
         self.loaders = Loaders(torch, self, self.backwards)
         self.numbers = Numbers(torch, self)
-        self.step = self.evaluated = 0
+        self.step = 0
         self.counts: Dict[int, int] = {}
         self.stepping: List[int] = []
         """Optimizers in their step: one may step another, as ZeroRedundancyOptimizer does, whose
@@ -145,7 +145,7 @@ class Observer:
             self.hashed.discard("start")
         self.hash_state("late", once=True)
         self.thread = threading.get_ident()
-        self.exchanged.goes_on(self.step, self.optimizers_if_evaluated())
+        self.exchanged.goes_on(self.step, self.evaluations.count)
         count = self.counts.get(id(optimizer), 0) + 1
         if count == 1:
             self.begin_steps()
@@ -166,15 +166,8 @@ class Observer:
                     numbers=numbers,
                 )  # fmt: skip
             self.wakeup.look(count)
-            if count == self.settings.stop_at and self.rank == 0:
+            if count == self.settings.stop_at:
                 self.wait_for_signal(count)
-
-    def optimizers_if_evaluated(self) -> List[Foreign]:
-        """All of them, where an evaluation ended since the last step; [] otherwise."""
-        since, self.evaluated = self.evaluated, self.evaluations.count
-        if self.evaluated == since or not self.step:
-            return []
-        return [o for o in in_memory(self.torch)["optimizer"] if "param_groups" in o.__dict__]
 
     def begin_steps(self) -> None:
         """The first step of an optimizer."""
@@ -219,7 +212,10 @@ class Observer:
         return session.watch.steady.backwards if session is not None else 0
 
     def wait_for_signal(self, step: int) -> None:
-        """Stay in the middle of this step until the signal has been sent."""
+        """Stay in the middle of this step until the signal has been sent; rank 0 alone."""
+        if self.rank:
+            self.records.write("handles", handlers=handlers())
+            return
         began = time.monotonic()
         frozen = frozen_weights(self.torch)
         self.records.write(
