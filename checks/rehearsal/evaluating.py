@@ -30,6 +30,10 @@ RESTORE = (
     "a copy: state_dict() refers to the weights themselves, so clone its tensors before the "
     "average is loaded over them. Nothing, if the training is meant to go on from the average."
 )
+ENDLESS = (
+    "End it: go over a loader that has an end, or take as many batches as one round has, "
+    "itertools.islice(loader, number) (limit_val_batches in Lightning)."
+)
 EMPTY = (
     "Empty the list where the evaluation ends or begins: self.validation_step_outputs.clear() in "
     "on_validation_epoch_end of Lightning."
@@ -105,6 +109,12 @@ def _not_ended(run: RehearsedRun) -> Verdict | None:
         return None
     how = cut_short(run) or f"exit code {run.code}{raised(run)}"
     what = "generate()" if dying.generating else "the evaluation"
+    if dying.turns and run.cut:
+        return fail(
+            f"{what} after step {dying.evaluating} takes its first batch again and again: its data "
+            f"have no end; {how}",
+            fix=ENDLESS,
+        )
     if not run.code and evaluating_rank(run):
         return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
     apart = alone(run) or longer_evaluation(run)
@@ -162,7 +172,10 @@ EVALUATES = Check(
         "a list keeps the outputs of all evaluations",
     ),
     notes=("the model is called with gradients enabled, and no step follows",),
-    fails=("an evaluation began, and the command ended with an error or did not go on",),
+    fails=(
+        "an evaluation began, and the command ended with an error or did not go on",
+        "it takes its first batch again and again until --budget ends it",
+    ),
     fix=f"{WITHOUT_GRAPHS} Move predictions to the CPU as they come "
     "(transformers: eval_accumulation_steps).",
     owner=Owner.JOB,

@@ -267,6 +267,7 @@ RUNS = Check(
     fix="Read the summary's error; doctor explain proposes the causes of its message.",
     owner=Owner.JOB,
     judge=runs,
+    required="always",
     limits="that longer or other batches fit, or that the loss falls.",
 )
 

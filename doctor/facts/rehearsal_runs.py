@@ -97,6 +97,8 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     """The step of an evaluation that had begun and did not end."""
     generating: bool = False
     """That evaluation had called generate()."""
+    turns: int = 0
+    """Times that the first batch of that evaluation came again, after others; 0: not so often."""
     evaluations: tuple[Evaluated, ...] = ()
     outputs: Text = ""
     """A list that gets a tensor or more in each call of each evaluation, and keeps all."""

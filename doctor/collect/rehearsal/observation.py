@@ -83,6 +83,7 @@ class Observed:
             dtypes=end.dtypes[:100] if end else "",
             grad_off=end is not None and end.grad_off,
             evaluating=unfinished.s if unfinished else None,
+            turns=unfinished.turns if unfinished else 0,
             generating=unfinished is not None and unfinished.generates,
             evaluations=tuple(
                 Evaluated(step=e.s, seconds=e.t, calls=e.calls, samples=e.samples,

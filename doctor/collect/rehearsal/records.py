@@ -82,6 +82,8 @@ class Counted(msgspec.Struct, tag="counted", tag_field="kind"):
 class Evaluating(msgspec.Struct, tag="evaluating", tag_field="kind"):
     s: int
     generates: bool = False
+    turns: int = 0
+    """Times that its first batch came again, after others."""
 
 
 class Evaluated(msgspec.Struct, tag="evaluated", tag_field="kind"):

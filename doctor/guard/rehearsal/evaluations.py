@@ -11,6 +11,7 @@ from typing import Callable, Dict, List, Optional
 from ..foreign import Foreign
 from ..modes import mode_matters
 from ..patches import Patches
+from .hashes import hash_of
 from .imports import after_import
 from .kept_lists import lists_of_tensors
 
@@ -21,6 +22,8 @@ GENERATE = 0
 LEAST_CALLS = 3
 """Calls that make an evaluation, if they have a graph, as a GAN calls a part of it once or twice,
 or are of a module without gradients: an average is evaluated, a teacher is called in each step."""
+TURNS = 3
+"""Times that the first batch comes again. Our own number."""
 MOST, MOST_LISTED = 100, 6
 """Evaluations that are recorded, and those at which lists of tensors are looked for."""
 
@@ -42,6 +45,12 @@ class Evaluation:
         """Samples of the dataset of the first batch that was fetched."""
         self.memory: List[int] = []
         """Bytes in use at each call."""
+        self.first: List[Foreign] = []
+        """The hash of the first batch."""
+        self.other = False
+        """Another batch came since that one."""
+        self.again = 0
+        """Times that it came again, after others."""
         self.lists: Dict[str, int] = {}
         """Lengths of the program's lists of tensors when it began."""
         self.module: Optional[Foreign] = None
@@ -162,6 +171,20 @@ class Evaluations:
         current.samples += int(tensors[0].shape[0]) if tensors and tensors[0].dim() else 1
         if current.calls <= 1000:
             current.memory.append(self.in_use())
+            self._look_for_turns(current, tensors)
+
+    def _look_for_turns(self, current: Evaluation, tensors: List[Foreign]) -> None:
+        """Record once that the batches begin from the first one again, as a stream without an
+        end does."""
+        batch = hash_of(self.torch, tensors[:1])
+        current.first = current.first or batch
+        if batch != current.first:
+            current.other = True
+        elif current.other:
+            current.other = False
+            current.again += 1
+            if current.again == TURNS and current.begun:
+                self._report(current, turns=TURNS)
 
     def fetched(self, iterator: Foreign) -> None:
         """A loader gave a batch without gradients."""
