@@ -72,6 +72,13 @@ ADAPTER_FIX = (
     "PeftModel.from_pretrained(base, directory, is_trainable=True) where one is there and "
     "get_peft_model() at the first start alone, before the optimizer is made."
 )
+BESIDE_ADAPTER_FIX = (
+    "Name the layers that are trained beside the adapter in its configuration, "
+    "LoraConfig(modules_to_save=['classifier']): what is saved of an adapter is the adapter and "
+    "these, and not a weight of the base model whose requires_grad was set by hand."
+)
+IN_PEFT = "base_model.model."
+"""Begins the names of what peft wraps."""
 LEFT_OUT_FIX = (
     "At a resume load all weights, with strict=True. Where the script leaves keys out of what it "
     "loads, as of a head for other classes, or makes the module anew after the load, let it do so "
@@ -147,6 +154,13 @@ def anew_fix(lost: Sequence[Lost]) -> str:
     return STOP_FIX if all(map(STOPS.search, names)) else ATTRIBUTE_FIX
 
 
+def _adapter_fix(names: Sequence[str]) -> str:
+    """The remedy for weights of an adapter, or for those that are trained beside one."""
+    if all(map(ADAPTER.search, names)):
+        return ADAPTER_FIX
+    return BESIDE_ADAPTER_FIX if all(name.startswith(IN_PEFT) for name in names) else ""
+
+
 def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:
     """The remedy for weights and buffers of the trained model; None where nothing shows more."""
     fresh = [each for each in own if each.kind == "weights" and each.fresh]
@@ -154,8 +168,8 @@ def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:
         return LOOSE_FIX
     if all(each.kind == "buffers" and each.fresh for each in own):
         return UNSAVED_FIX
-    if fresh and all(ADAPTER.search(name) for each in fresh for name in each.names):
-        return ADAPTER_FIX
+    if fresh and (fix := _adapter_fix([name for each in fresh for name in each.names])):
+        return fix
     if found.prefix:
         return (
             f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "

@@ -139,3 +139,14 @@ def test_the_step_of_a_save_on_the_signal(handler: str, word: str) -> None:
 def test_the_remedy_for_what_begins_anew(names: tuple[str, ...], word: str) -> None:
     verdict = findings(resumed(lost("attribute", names=names)))["RHS010"].verdict
     assert word in (verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("base_model.model.classifier.weight", "modules_to_save"),
+     ("base_model.model.q.lora_A.default.weight", "PeftModel.from_pretrained"),
+     ("classifier.weight", "strict=True")],
+)  # fmt: skip
+def test_the_remedy_for_weights_beside_an_adapter(name: str, word: str) -> None:
+    weights = lost("weights", names=(name,), fresh=True)
+    assert word in (findings(resumed(weights))["RHS010"].verdict.fix or "")

@@ -52,7 +52,7 @@ class Exchanged:
         self.saved_others = self.saved_others or others
         return others
 
-    def goes_on(self, step: int, evaluations: int) -> None:
+    def goes_on(self, step: int, evaluations: int = 0) -> None:
         """Record whether the next step begins from the weights after the last one again, or, where
         there were more `evaluations` than before it, from those of an average."""
         evaluated, self.evaluations = evaluations > self.evaluations, evaluations
