@@ -6,7 +6,7 @@ from doctor._util.units import shown
 from doctor.checks.rehearsal.resume_remedies import LOAD_POSITION, OF_EACH_RANK, POSITION, STREAM
 from doctor.checks.rehearsal.resumed_state import resumed
 from doctor.facts.rehearsal import Rehearsal
-from doctor.facts.rehearsal_resume import Resumed
+from doctor.facts.rehearsal_resume import Resumed, SampleOrder
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, warn
 
 
@@ -33,11 +33,24 @@ def _data(found: Resumed) -> Verdict:
         return skip("no loader with a dataset that is read by index was observed")
     if order.untold:
         return skip(f"not compared: {shown(order.untold, 200)}")
+    return _ordered(found, order)
+
+
+def _ordered(found: Resumed, order: SampleOrder) -> Verdict:
+    """Of a loader whose dataset is read by index."""
     after = f"the {order.steps} steps after step {found.saved_step}"
     if order.same:
         return ok(f"{after} take the samples that they take without the stop")
     if not order.again and not order.left_out:
         return note(f"{after} take the same samples in another order")
+    if order.skipped and order.again:
+        return warn(
+            f"the resume skips {found.saved_step} batches, as many as steps were taken, and each "
+            f"step takes {order.skipped}: of {order.samples:,} samples until then {order.again:,} "
+            f"are seen more often than without the stop and {order.left_out:,} less often",
+            fix="Skip the batches that are done: the steps times the batches of a step "
+            "(gradient_accumulation_steps), modulo those of an epoch.",
+        )
     if order.anew and order.again and order.left_out:
         return note(
             f"{after} begin with the samples of the first steps again: of {order.samples:,} until "
@@ -81,6 +94,7 @@ DATA = Check(
     ),
     warns=(
         "ranks that begin with different batches begin with the same one after the resume",
+        "as many batches are skipped as steps were taken, and each step takes several",
         "the first batch is that of the first step, although the checkpoints have a position",
     ),
     fix="Nothing, if that is acceptable: a correct resume may take another order.",

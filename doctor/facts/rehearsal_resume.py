@@ -47,6 +47,8 @@ class SampleOrder(Section, frozen=True, kw_only=True):
     """Samples that the two parts take more often than the uninterrupted run does until then."""
     left_out: int = 0
     """Samples that they take less often."""
+    skipped: int = 0
+    """Batches of each step, where the resume skips as many batches as steps were taken; 0: not."""
     anew: bool = False
     """The first steps after the resume take the samples of the first steps of all."""
 

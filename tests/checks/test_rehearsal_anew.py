@@ -20,6 +20,7 @@ from rehearsal_facts import (
 )
 
 from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_resume import SampleOrder
 from doctor.judge.check import Status
 
 ANEW = lost("number", names=("Beta.calls",), before="0.55", after="0.05", step=5)
@@ -40,6 +41,11 @@ def longer(error: str) -> Rehearsal:
     """Rank 0 fails in an evaluation that rank 1 has left."""
     one = msgspec.structs.replace(RANK, evaluations=(), evaluating=4, error=error, world=2)
     return with_run(code=1, ranks=(one, msgspec.structs.replace(RANK, rank=1, world=2)))
+
+
+def ordered(**fields: Any) -> Rehearsal:
+    """Other samples than without the stop."""
+    return resumed(order=SampleOrder(steps=8, samples=256, **fields))
 
 
 def endless(turns: int) -> Rehearsal:
@@ -88,6 +94,8 @@ def by_handler(**fields: Any) -> Rehearsal:
         ("RHS009", resumed(beside_best="last.pt"), Status.PASS, "goes on"),
         ("RHS019", resumed(first_batch=True, order=None, position="data"), Status.WARN, "'data'"),
         ("RHS019", resumed(first_batch=True, order=None), Status.NOTE, "begin anew"),
+        ("RHS019", ordered(skipped=4, again=96), Status.WARN, "each step takes 4"),
+        ("RHS019", ordered(skipped=0, again=96, left_out=96), Status.NOTE, "other samples"),
         ("RHS019", resumed(order=None, position="data"), Status.SKIP, "no loader"),
         (
             "RHS006",

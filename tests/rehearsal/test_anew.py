@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from doctor.collect.rehearsal import begun_anew, differences, observation, records, resumed_data
+from doctor.collect.rehearsal import (
+    begun_anew,
+    differences,
+    observation,
+    records,
+    resumed_data,
+    sample_order,
+)
 from doctor.collect.rehearsal.numbers import numbers_anew
 
 MUL, SIZE = "1 MulBackward0.other 1 0", "1 ViewBackward0.self_sym_sizes 1 1"
@@ -159,3 +166,30 @@ def test_a_position_in_the_checkpoints(saves: Any, key: str) -> None:
         for n, each in enumerate(saves, 1)
     ]
     assert resumed_data.position([observed(*found)]) == key
+
+
+@pytest.mark.parametrize(
+    ("passes", "begins", "skipped"),
+    [
+        (2, 8, 2),  # 4 batches of 2 samples
+        (2, 16, 0),  # 8 batches, as were taken
+        (2, 0, 0),  # the epoch begins again
+        (1, 8, 0),
+        (2, 32, 0),  # an order of its own
+    ],
+)
+def test_batches_that_a_resume_skips(passes: int, begins: int, skipped: int) -> None:
+    def taken(begin: int, steps: int) -> list[observation.Observed]:
+        found: list[object] = [
+            records.Step(s=n, moment=n, t=0.1, rates=[0.1], passes=passes)
+            for n in range(1, steps + 1)
+        ]
+        found += [
+            records.Taken(s=n, samples=list(range(begin + 4 * n - 4, begin + 4 * n)))
+            for n in range(1, steps + 1)
+        ]
+        return [observed(*found)]
+
+    order = sample_order.compare(taken(0, 8), taken(0, 6), taken(begins, 4), 4)
+    assert order is not None
+    assert order.skipped == skipped
