@@ -100,6 +100,10 @@ OWN_RATE_FIX = (
     "from (step, epoch, tokens), and begin the loop with it; one that is set once comes back with "
     "the optimizer's state. accelerate: accelerator.register_for_checkpointing(schedule)."
 )
+PLATEAU_FIX = (
+    "Save scheduler.state_dict() with each checkpoint, and load it: without it the rate is lowered "
+    "later after each resume, and never where stops are more frequent than its patience."
+)
 AHEAD_FIX = (
     "Load the schedule's state, or step it as often as was trained, not both: load_state_dict() "
     "brings the count with it, and so does last_epoch=. A step() before the first step of the "

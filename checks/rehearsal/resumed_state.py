@@ -16,6 +16,7 @@ from doctor.checks.rehearsal.resume_remedies import (
     ORDER_FIX,
     OWN_PART,
     OWN_RATE_FIX,
+    PLATEAU_FIX,
     REFERENCE_FIX,
     REPLACED_FIX,
     SCALER_FIX,
@@ -208,7 +209,14 @@ def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if rate is None:
         each = counters[0]
         names = some(each.names, each.count, 1)
-        return note(f"{names} counted {each.before} steps, now {each.after}; the rate is the same")
+        counted = f"{names} counted {each.before} steps, now {each.after}"
+        if each.after == "0" and any("Plateau" in name for name in each.names):
+            return warn(
+                f"{counted}: its best result and the epochs without a better one begin anew, too; "
+                "the rate is the same still",
+                fix=PLATEAU_FIX,
+            )
+        return note(f"{counted}; the rate is the same")
     begun = ", as in a fresh start" if rate.fresh else ""
     step = rate.step or found.saved_step + 1
     summary = f"the learning rate of step {step} is {rate.after}{begun}; without the stop it is "
@@ -235,7 +243,10 @@ SCHEDULE = Check(
     "before it is stepped is a step behind.",
     passes=("all steps have the rate that they have without the stop",),
     notes=("a schedule's counter differs, and the rate does not",),
-    warns=("a rate differs by at most 10 %",),
+    warns=(
+        "a rate differs by at most 10 %",
+        "ReduceLROnPlateau counts from 0 again: it knows neither its best result nor its patience",
+    ),
     fails=(
         "it differs by more",
         "a momentum, betas or a weight decay that the steps change is not that of the save",

@@ -48,6 +48,11 @@ def ordered(**fields: Any) -> Rehearsal:
     return resumed(order=SampleOrder(steps=8, samples=256, **fields))
 
 
+def counted(name: str, after: str) -> Rehearsal:
+    """A schedule's counter is another, and no rate."""
+    return resumed(lost("schedule", names=(name,), before="4", after=after))
+
+
 def endless(turns: int) -> Rehearsal:
     """--budget ends an evaluation."""
     rank = msgspec.structs.replace(RANK, evaluating=4, turns=turns, ended=False)
@@ -94,6 +99,9 @@ def by_handler(**fields: Any) -> Rehearsal:
         ("RHS009", resumed(beside_best="last.pt"), Status.PASS, "goes on"),
         ("RHS019", resumed(first_batch=True, order=None, position="data"), Status.WARN, "'data'"),
         ("RHS019", resumed(first_batch=True, order=None), Status.NOTE, "begin anew"),
+        ("RHS012", counted("ReduceLROnPlateau", "0"), Status.WARN, "begin anew"),
+        ("RHS012", counted("ReduceLROnPlateau", "3"), Status.NOTE, "the rate is the same"),
+        ("RHS012", counted("ConstantLR", "0"), Status.NOTE, "the rate is the same"),
         ("RHS019", ordered(skipped=4, again=96), Status.WARN, "each step takes 4"),
         ("RHS019", ordered(skipped=0, again=96, left_out=96), Status.NOTE, "other samples"),
         ("RHS019", resumed(order=None, position="data"), Status.SKIP, "no loader"),
