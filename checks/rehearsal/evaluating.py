@@ -31,7 +31,8 @@ RESTORE = (
     "average is loaded over them. Nothing, if the training is meant to go on from the average."
 )
 ENDLESS = (
-    "End it: go over a loader that has an end, or take as many batches as one round has, "
+    "Unless it goes over its data on purpose so often, end it: go over a loader that has an end, "
+    "or take as many batches as one round has, "
     "itertools.islice(loader, number) (limit_val_batches in Lightning)."
 )
 EMPTY = (
@@ -110,9 +111,9 @@ def _not_ended(run: RehearsedRun) -> Verdict | None:
     how = cut_short(run) or f"exit code {run.code}{raised(run)}"
     what = "generate()" if dying.generating else "the evaluation"
     if dying.turns and run.cut:
-        return fail(
-            f"{what} after step {dying.evaluating} takes its first batch again and again: its data "
-            f"have no end; {how}",
+        return warn(
+            f"{what} after step {dying.evaluating} takes its first batch again and again, "
+            f"{dying.turns} times or more after others: its data may have no end; {how}",
             fix=ENDLESS,
         )
     if not run.code and evaluating_rank(run):
@@ -170,12 +171,10 @@ EVALUATES = Check(
         "dropout and batch norms are in evaluation mode still at the step that follows",
         "the weights of an average are in the model still at the step that follows",
         "a list keeps the outputs of all evaluations",
-    ),
-    notes=("the model is called with gradients enabled, and no step follows",),
-    fails=(
-        "an evaluation began, and the command ended with an error or did not go on",
         "it takes its first batch again and again until --budget ends it",
     ),
+    notes=("the model is called with gradients enabled, and no step follows",),
+    fails=("an evaluation began, and the command ended with an error or did not go on",),
     fix=f"{WITHOUT_GRAPHS} Move predictions to the CPU as they come "
     "(transformers: eval_accumulation_steps).",
     owner=Owner.JOB,

@@ -90,15 +90,17 @@ def longer_evaluation(run: RehearsedRun) -> str:
     inside = next((rank for rank in run.ranks if rank.evaluating is not None), None)
     if inside is None or not all(LOST_EACH_OTHER.search(error) for error in errors):
         return ""
+    before = sum(each.step == inside.evaluating for each in inside.evaluations)
     done = [
         rank
         for rank in run.ranks
-        if rank.evaluating is None and any(e.step == inside.evaluating for e in rank.evaluations)
+        if rank.evaluating is None
+        and sum(each.step == inside.evaluating for each in rank.evaluations) > before
     ]
     waits = any(each.inside and each.rank == inside.rank for each in run.waiting)
     if not done or not (errors or (run.cut and waits)):
         return ""
-    calls = next(e.calls for e in done[0].evaluations if e.step == inside.evaluating)
+    calls = [e.calls for e in done[0].evaluations if e.step == inside.evaluating][before]
     return (
         f"rank {inside.rank} is in the evaluation after step {inside.evaluating} still, which rank "
         f"{done[0].rank} has left after {calls} calls of the model"

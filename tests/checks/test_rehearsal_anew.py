@@ -37,9 +37,10 @@ def one_handler(*, saves: bool) -> Rehearsal:
     return with_stop(handled_by="on_term", unhandled=(1,), saved_after_signal=saves)
 
 
-def longer(error: str) -> Rehearsal:
-    """Rank 0 fails in an evaluation that rank 1 has left."""
-    one = msgspec.structs.replace(RANK, evaluations=(), evaluating=4, error=error, world=2)
+def longer(error: str, before: int = 0) -> Rehearsal:
+    """Rank 0 fails in an evaluation that rank 1 has left, or in one that is after it."""
+    done = RANK.evaluations[:before]
+    one = msgspec.structs.replace(RANK, evaluations=done, evaluating=4, error=error, world=2)
     return with_run(code=1, ranks=(one, msgspec.structs.replace(RANK, rank=1, world=2)))
 
 

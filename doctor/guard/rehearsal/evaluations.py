@@ -22,7 +22,7 @@ GENERATE = 0
 LEAST_CALLS = 3
 """Calls that make an evaluation, if they have a graph, as a GAN calls a part of it once or twice,
 or are of a module without gradients: an average is evaluated, a teacher is called in each step."""
-TURNS = 3
+TURNS = 5
 """Times that the first batch comes again. Our own number."""
 MOST, MOST_LISTED = 100, 6
 """Evaluations that are recorded, and those at which lists of tensors are looked for."""

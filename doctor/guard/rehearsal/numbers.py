@@ -7,6 +7,7 @@ import time
 from types import ModuleType
 from typing import Callable, Dict, List, Optional
 
+from .. import dynamo
 from ..foreign import Foreign
 from ..patches import Patches
 
@@ -31,18 +32,35 @@ class Numbers:
         self._now: Dict[str, float] = {}
         self._before: Dict[str, float] = {}
         self._passes = 0
+        self.hooked = False
+        """There were hooks of saved tensors: none is looked at any more."""
 
     def install(self, patches: Patches) -> None:
-        """Wrap torch.autograd.backward, which Tensor.backward() calls."""
+        """Wrap torch.autograd.backward, which Tensor.backward() calls, and notice hooks of saved
+        tensors: activation checkpointing computes anew what is looked at, and only once."""
         patches.replace(self.torch.autograd, "backward", self._backward)
+        hooks = self.torch.autograd.graph.saved_tensors_hooks
+        patches.replace(hooks, "__enter__", self._enter)
 
     def _backward(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
+        def look(root: Foreign) -> None:
+            self.observer.safely(self.look, root)
+
+        tracing, untraced = dynamo.tracing(self.torch), dynamo.without_frames(self.torch, look)
+
         def backward(*args: Foreign, **kwargs: Foreign) -> Foreign:
             root: Foreign = args[0] if args else kwargs.get("tensors")
-            self.observer.safely(self.look, root)
+            (look if tracing() is None else untraced)(root)
             return original(*args, **kwargs)
 
-        return backward
+        return dynamo.without_frame(self.torch, backward)
+
+    def _enter(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
+        def __enter__(hooks: Foreign) -> Foreign:
+            self.hooked = True
+            return original(hooks)
+
+        return __enter__
 
     def look(self, root: Foreign) -> None:
         """A backward pass begins from this tensor, or from several."""
@@ -80,6 +98,8 @@ class Numbers:
                 if name.startswith("_saved_") and (name[7:] in NUMBERS or name.endswith(SIZES))
             ]  # fmt: skip
         for name in self._names[kind]:
+            if self.hooked and hasattr(kind, f"_raw{name}"):
+                continue  # a tensor
             place = f"{kind.__name__}.{name[7:]}"
             number = counts[place] = counts.get(place, 0) + 1
             try:

@@ -20,8 +20,8 @@ from .shards import parts_in, shares_weights
 HELD_SECONDS = 2.0
 """For the training to take a step while another thread is about to save its weights."""
 POSITION = re.compile(
-    r"^(?:train_?)?(?:data|stream|iterator|data_?loader|loader|data_?set|data_?iter|samples?|tokens?)"
-    r"(?:_?(?:state|state_dict|position|pos|offset|index|seen))?$",
+    r"^(?:train_?)?(?:data|stream|iterator|data_?loader|loader|data_?set|data_?iter)"
+    r"(?:_?(?:state|state_dict|position|pos|offset|index))?$",
     re.IGNORECASE,
 )
 """A key of a checkpoint under which there is how far the data are read."""
