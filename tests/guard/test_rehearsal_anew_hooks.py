@@ -55,6 +55,15 @@ def test_sizes_of_what_a_loss_is_computed_from(observer: Any) -> None:
     assert observer.numbers.step() == {}
 
 
+def test_numbers_are_read_while_operations_are_counted(observer: Any) -> None:
+    from doctor.guard.rehearsal.arithmetic import Tally, mode_of
+
+    weight = torch.ones(2, requires_grad=True)
+    with mode_of(Tally(torch)):
+        observer.numbers.look((weight * 0.5).sum() / 3)
+    assert {0.5, 3.0} <= set(observer.numbers.step().values())
+
+
 def test_what_activation_checkpointing_computes_anew_is_left_alone(observer: Any) -> None:
     from torch.utils.checkpoint import checkpoint
 

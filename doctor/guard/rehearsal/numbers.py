@@ -4,8 +4,9 @@ temperatures, exponents, bounds, and the lengths of what it was computed from.""
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from types import ModuleType
-from typing import Callable, Dict, List, Optional
+from typing import Callable, ContextManager, Dict, List, Optional
 
 from .. import dynamo
 from ..foreign import Foreign
@@ -72,12 +73,13 @@ class Numbers:
         nodes = [node for each in several if (node := getattr(each, "grad_fn", None)) is not None]
         seen = set(nodes)
         counts: Dict[str, int] = {}
-        for node in nodes:
-            self._read(node, counts)
-            for parent, _ in node.next_functions:
-                if parent is not None and parent not in seen and len(nodes) < MOST_NODES:
-                    seen.add(parent)
-                    nodes.append(parent)
+        with _without_modes():
+            for node in nodes:
+                self._read(node, counts)
+                for parent, _ in node.next_functions:
+                    if parent is not None and parent not in seen and len(nodes) < MOST_NODES:
+                        seen.add(parent)
+                        nodes.append(parent)
         self.observer.own_seconds += time.monotonic() - began
 
     def step(self) -> Dict[str, Optional[float]]:
@@ -104,13 +106,13 @@ class Numbers:
             number = counts[place] = counts.get(place, 0) + 1
             try:
                 value = getattr(node, name)
-            except RuntimeError:  # a backward pass has freed it
+                sizes = value if isinstance(value, tuple) and name.endswith(SIZES) else (value,)
+                found = [self._number(each) for each in sizes]
+            except (RuntimeError, TypeError, ValueError):  # it was freed, or is none of torch's own
                 continue
-            sizes = value if name.endswith(SIZES) else (value,)
-            for at, each in enumerate(sizes if isinstance(sizes, tuple) else (sizes,)):
-                found = self._number(each)
-                if found is not None and len(self._now) < MOST:
-                    self._now[f"{self._passes} {place} {number} {at}"] = found
+            for at, each in enumerate(found):
+                if each is not None and len(self._now) < MOST:
+                    self._now[f"{self._passes} {place} {number} {at}"] = each
 
     def _number(self, value: Foreign) -> Optional[float]:
         """A number of Python's, which torch keeps as a tensor without dimensions of 64 bits."""
@@ -119,3 +121,12 @@ class Numbers:
             wide = value.dtype in (torch.float64, torch.int64)
             return float(value) if wide and not value.dim() and value.is_cpu else None
         return float(value) if type(value) in (int, float) else None
+
+
+def _without_modes() -> ContextManager[Foreign]:
+    """No mode of torch sees what is read, as that which counts operations would."""
+    from torch.utils import _python_dispatch as modes
+
+    disable: Foreign = getattr(modes, "_disable_current_modes", nullcontext)
+    context: ContextManager[Foreign] = disable()
+    return context
