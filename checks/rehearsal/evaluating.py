@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.failing import INDEX, LENGTH
-from doctor.checks.rehearsal.parting import alone
-from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, unobserved
-from doctor.checks.rehearsal.running import cut_short, evaluating_rank, raised
+from doctor.checks.rehearsal.parting import alone, longer_evaluation
+from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, raised, unobserved
+from doctor.checks.rehearsal.running import cut_short, evaluating_rank
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import Evaluated, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
@@ -23,6 +24,20 @@ AS_RHS003 = "Follow the remedy of RHS003: the ranks wait for each other there."
 EARLIER = (
     "The error of RHS003 is raised by the evaluation, not by the training step: call the "
     "evaluation once before the first step, so that it fails there."
+)
+RESTORE = (
+    "Restore the trained weights after the evaluation, before the next step (ema.restore()), from "
+    "a copy: state_dict() refers to the weights themselves, so clone its tensors before the "
+    "average is loaded over them. Nothing, if the training is meant to go on from the average."
+)
+ENDLESS = (
+    "Unless it goes over its data on purpose so often, end it: go over a loader that has an end, "
+    "or take as many batches as one round has, "
+    "itertools.islice(loader, number) (limit_val_batches in Lightning)."
+)
+EMPTY = (
+    "Empty the list where the evaluation ends or begins: self.validation_step_outputs.clear() in "
+    "on_validation_epoch_end of Lightning."
 )
 SAMPLES = 1000
 """For which growth is reckoned where the size of the dataset is not known. Our own number."""
@@ -47,13 +62,8 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
     growth = max(done, key=growth_per_sample)
     if growth_per_sample(growth):
         return _grows(growth)
-    if left := next((each for each in done if each.left), None):
-        return warn(
-            f"the model is in evaluation mode at step {left.step + 1} still, since the evaluation "
-            f"after step {left.step}: {', '.join(map(shown, left.left))} do nothing, or keep their "
-            "statistics, in the rest of the training",
-            fix="Call model.train() after each evaluation, or at the beginning of each step.",
-        )
+    if after := _left_behind(run, done):
+        return after
     if graphs := max(each.graphs for each in done):
         return note(
             f"an evaluation calls the model {graphs} times with gradients enabled: each call "
@@ -67,6 +77,32 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
     return ok(f"the evaluation ends: {summary}")
 
 
+def _left_behind(run: RehearsedRun, done: Sequence[Evaluated]) -> Verdict | None:
+    """Of evaluations that leave a mode, weights or outputs to the steps that follow."""
+    if left := next((each for each in done if each.left), None):
+        return warn(
+            f"the model is in evaluation mode at step {left.step + 1} still, since the evaluation "
+            f"after step {left.step}: {', '.join(map(shown, left.left))} do nothing, or keep their "
+            "statistics, in the rest of the training",
+            fix="Call model.train() after each evaluation, or at the beginning of each step.",
+        )
+    if averaged := next((each for each in done if each.averaged), None):
+        return warn(
+            f"the evaluation after step {averaged.step} leaves the weights of the average, "
+            f"{shown(averaged.averaged)}, in the model: step {averaged.step + 1} trains on from "
+            "them, and what was trained is lost",
+            fix=RESTORE,
+        )
+    if keeps := next((rank for rank in run.ranks if rank.outputs), None):
+        return warn(
+            f"{shown(keeps.outputs)} keeps the tensors of all evaluations: {keeps.outputs_kept:,} "
+            f"after {len(keeps.evaluations)} of them; memory grows with each, and what is computed "
+            "from it counts the former ones",
+            fix=EMPTY,
+        )
+    return None
+
+
 def _not_ended(run: RehearsedRun) -> Verdict | None:
     """Of an evaluation in which the command died, or was killed."""
     dying = next((rank for rank in run.ranks if rank.evaluating is not None), None)
@@ -74,9 +110,16 @@ def _not_ended(run: RehearsedRun) -> Verdict | None:
         return None
     how = cut_short(run) or f"exit code {run.code}{raised(run)}"
     what = "generate()" if dying.generating else "the evaluation"
+    if dying.turns and run.cut:
+        return warn(
+            f"{what} after step {dying.evaluating} takes its first batch again and again, "
+            f"{dying.turns} times or more after others: its data may have no end; {how}",
+            fix=ENDLESS,
+        )
     if not run.code and evaluating_rank(run):
         return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
-    fix = EARLIER if run.code and not alone(run) else AS_RHS003
+    apart = alone(run) or longer_evaluation(run)
+    fix = EARLIER if run.code and not apart else AS_RHS003
     if dying.generating and INDEX.search(raised(run)):
         fix = f"{LENGTH} {EARLIER}"
     return fail(f"{what} after step {dying.evaluating} did not end: {how}", fix=fix)
@@ -126,6 +169,9 @@ EVALUATES = Check(
     warns=(
         "memory rises with each sample: more than 64 MiB in one evaluation",
         "dropout and batch norms are in evaluation mode still at the step that follows",
+        "the weights of an average are in the model still at the step that follows",
+        "a list keeps the outputs of all evaluations",
+        "it takes its first batch again and again until --budget ends it",
     ),
     notes=("the model is called with gradients enabled, and no step follows",),
     fails=("an evaluation began, and the command ended with an error or did not go on",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor._util.units import shown
+from doctor.checks.rehearsal.parts import place, raised
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRun, Waiting
 from doctor.judge.check import Verdict, fail
@@ -18,6 +19,12 @@ TOGETHER = (
     "Call the evaluation on every rank, with its own part of the data, and print on rank 0 alone: "
     "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
     "waits for all ranks."
+)
+AS_MANY_EVALUATED = (
+    "Give each rank as many batches of the evaluation (DistributedSampler repeats samples for it; "
+    "accelerator.gather_for_metrics() drops them again), or let each rank add up its own sums in "
+    "the loop and exchange them once after it: a collective in each turn waits for the rank that "
+    "has fewer."
 )
 AS_MANY = (
     "Give each rank as many batches: DistributedSampler, drop_last, or the smallest number of all "
@@ -73,6 +80,30 @@ def alone(run: RehearsedRun) -> str:
     return (
         f"rank {inside[0].rank} is in an evaluation after step {step} that rank {outside[0].rank} "
         "does not take part in"
+    )
+
+
+def longer_evaluation(run: RehearsedRun) -> str:
+    """The rank that is in an evaluation which another has left, if they lost each other, or it
+    waits in a collective there; "" otherwise."""
+    errors = [rank.error for rank in run.ranks if rank.error]
+    inside = next((rank for rank in run.ranks if rank.evaluating is not None), None)
+    if inside is None or not all(LOST_EACH_OTHER.search(error) for error in errors):
+        return ""
+    before = sum(each.step == inside.evaluating for each in inside.evaluations)
+    done = [
+        rank
+        for rank in run.ranks
+        if rank.evaluating is None
+        and sum(each.step == inside.evaluating for each in rank.evaluations) > before
+    ]
+    waits = any(each.inside and each.rank == inside.rank for each in run.waiting)
+    if not done or not (errors or (run.cut and waits)):
+        return ""
+    calls = [e.calls for e in done[0].evaluations if e.step == inside.evaluating][before]
+    return (
+        f"rank {inside.rank} is in the evaluation after step {inside.evaluating} still, which rank "
+        f"{done[0].rank} has left after {calls} calls of the model"
     )
 
 
@@ -135,3 +166,33 @@ def of_parted(rehearsal: Rehearsal, summary: str) -> Verdict:
         f"{summary}: one has fewer batches than the other, or calls alone what all must call",
         fix=AS_MANY,
     )
+
+
+def lost_each_other(rehearsal: Rehearsal, run: RehearsedRun, ended: str) -> Verdict | None:
+    """Of ranks that are at different places of the program."""
+    if apart := alone(run):
+        return _apart(rehearsal, run, f"{ended}: {apart}", raised(run))
+    if longer := longer_evaluation(run):
+        return fail(f"{ended}: {longer}{place(run)}{raised(run)}", fix=AS_MANY_EVALUATED)
+    if gone := parted(run):
+        return of_parted(rehearsal, f"{ended}: {gone}")
+    if apart := mismatched(run):
+        return fail(f"{ended}: {apart}", fix=MISMATCHED)
+    return None
+
+
+def _apart(rehearsal: Rehearsal, run: RehearsedRun, summary: str, where: str) -> Verdict:
+    """Of a rank that evaluates while another trains."""
+    if uneven := fewer_batches(rehearsal, run):
+        return fail(f"{summary}: {uneven}{where}", fix=AS_MANY)
+    return fail(f"{summary}{where}", fix=TOGETHER)
+
+
+def in_evaluations(rehearsal: Rehearsal, run: RehearsedRun, how: str, where: str) -> Verdict | None:
+    """Of ranks that stand still, one of them in an evaluation."""
+    still = f"{how}, none of the ranks goes on"
+    if apart := alone(run):
+        return _apart(rehearsal, run, f"{still}: {apart}", where)
+    if longer := longer_evaluation(run):
+        return fail(f"{still}: {longer}{where}", fix=AS_MANY_EVALUATED)
+    return None

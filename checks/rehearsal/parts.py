@@ -49,3 +49,20 @@ def some(names: Sequence[str], count: int, most: int = 2) -> str:
     listed = ", ".join(shown(name, 120) for name in names[:most])
     more = count - min(len(names), most)
     return f"{listed} and {more} more" if more > 0 else listed
+
+
+def last_line(run: RehearsedRun) -> str:
+    """The last that it printed; "" for nothing."""
+    return f": {shown(run.tail[-1], 300)}" if run.tail else ""
+
+
+def place(run: RehearsedRun) -> str:
+    """The user's line that an exception came from; "" for none."""
+    found = next((rank.place for rank in run.ranks if rank.error and rank.place), "")
+    return f", at {shown(found, 200)}" if found else ""
+
+
+def raised(run: RehearsedRun) -> str:
+    """The exception that ended a rank, or the last line that was printed."""
+    error = next((rank.error for rank in run.ranks if rank.error), "")
+    return f": {shown(error, 300)}" if error else last_line(run)

@@ -10,6 +10,12 @@ from doctor.facts.rehearsal_resume import Lost, Resumed
 ADAPTER = re.compile(r"(?:^|\.)(?:lora_|modules_to_save\.|ia3_|vera_|prompt_encoder\.)")
 """In the names of weights of adapters."""
 
+STOPS = re.compile(
+    r"^\w*(?:early_?stop|patience)|(?<![a-z])(?:patience_\w+|num_bad\w*|bad_epochs|no_improve\w*"
+    r"|wait_count)",
+    re.IGNORECASE,
+)
+"""In names of what counts for how long a result has not improved."""
 ATTRIBUTE_FIX = (
     "Register them as buffers, self.register_buffer(name, torch.tensor(0.0)), and change them in "
     "place, or save and load them with the step: plain attributes are in no state_dict() "
@@ -24,6 +30,20 @@ REFERENCE_FIX = (
     "Make what no step changes (the reference of DPO, a teacher) from the same file as at the "
     "first start, before the training's checkpoint is loaded into the trained model: a script that "
     "makes the model from the last checkpoint makes its reference from it, too. Or save it."
+)
+LOOSE_FIX = (
+    "Save and load it with the step, tensor.copy_(saved) under torch.no_grad() before the first "
+    "step, or make it an nn.Parameter of a module: a tensor that an optimizer trains is in no "
+    "state_dict() of its own, and the optimizer's has its moments alone."
+)
+STOP_FIX = (
+    "Save the best result and the count of evaluations without a better one with the step, and "
+    "load them: with each resume the training waits from the beginning. transformers: "
+    "TrainingArguments(restore_callback_states_from_checkpoint=True)."
+)
+NUMBER_FIX = (
+    "Compute it from the number of the step, which is restored, or save and load with the step "
+    "what it is computed from: a counter of an object, or a variable, is in no state_dict()."
 )
 AVERAGE_FIX = (
     "Save the state of the average (an AveragedModel's own, not that of its module), or of the "
@@ -44,13 +64,21 @@ ORDER_FIX = (
 )
 SCALER_FIX = (
     "Save scaler.state_dict() beside the optimizer's state, and scaler.load_state_dict() it before "
-    "the first step: a scale that begins anew skips steps until it has adapted."
+    "the first step into the scaler that takes the steps, not one that is replaced after it: a "
+    "scale that begins anew skips steps until it has adapted."
 )
 ADAPTER_FIX = (
     "Load the saved adapter in place of making a new one: "
     "PeftModel.from_pretrained(base, directory, is_trainable=True) where one is there and "
     "get_peft_model() at the first start alone, before the optimizer is made."
 )
+BESIDE_ADAPTER_FIX = (
+    "Name the layers that are trained beside the adapter in its configuration, "
+    "LoraConfig(modules_to_save=['classifier']): what is saved of an adapter is the adapter and "
+    "these, and not a weight of the base model whose requires_grad was set by hand."
+)
+IN_PEFT = "base_model.model."
+"""Begins the names of what peft wraps."""
 LEFT_OUT_FIX = (
     "At a resume load all weights, with strict=True. Where the script leaves keys out of what it "
     "loads, as of a head for other classes, or makes the module anew after the load, let it do so "
@@ -71,6 +99,10 @@ OWN_RATE_FIX = (
     "No schedule of torch sets this rate: save and load the number that the script computes it "
     "from (step, epoch, tokens), and begin the loop with it; one that is set once comes back with "
     "the optimizer's state. accelerate: accelerator.register_for_checkpointing(schedule)."
+)
+PLATEAU_FIX = (
+    "Save scheduler.state_dict() with each checkpoint, and load it: without it the rate is lowered "
+    "later after each resume, and never where stops are more frequent than its patience."
 )
 AHEAD_FIX = (
     "Load the schedule's state, or step it as often as was trained, not both: load_state_dict() "
@@ -106,6 +138,11 @@ POSITION = (
     "Save the position in the epoch and the state of the sampler's generator, and go on from there "
     "(StatefulDataLoader, accelerator.skip_first_batches, set_epoch)."
 )
+LOAD_POSITION = (
+    "Load the position before the iterator is made: iter(loader), and next() of a generator, begin "
+    "where the dataset is then, and workers have a copy of it. A state that is loaded later is for "
+    "the next iterator."
+)
 STREAM = (
     "Save how far the data are read, and go on from there: state_dict() of StatefulDataLoader or "
     "of a streaming dataset, or skip the batches that are done. Where batches are drawn at random, "
@@ -113,13 +150,30 @@ STREAM = (
 )
 
 
+def anew_fix(lost: Sequence[Lost]) -> str:
+    """The remedy for numbers and tensors in attributes and variables."""
+    names = [name for each in lost if each.kind == "attribute" for name in each.names]
+    if not names:
+        return NUMBER_FIX
+    return STOP_FIX if all(map(STOPS.search, names)) else ATTRIBUTE_FIX
+
+
+def _adapter_fix(names: Sequence[str]) -> str:
+    """The remedy for weights of an adapter, or for those that are trained beside one."""
+    if all(map(ADAPTER.search, names)):
+        return ADAPTER_FIX
+    return BESIDE_ADAPTER_FIX if all(name.startswith(IN_PEFT) for name in names) else ""
+
+
 def weights_fix(found: Resumed, own: Sequence[Lost]) -> str | None:
     """The remedy for weights and buffers of the trained model; None where nothing shows more."""
     fresh = [each for each in own if each.kind == "weights" and each.fresh]
+    if all(each.kind == "loose" for each in own):
+        return LOOSE_FIX
     if all(each.kind == "buffers" and each.fresh for each in own):
         return UNSAVED_FIX
-    if fresh and all(ADAPTER.search(name) for each in fresh for name in each.names):
-        return ADAPTER_FIX
+    if fresh and (fix := _adapter_fix([name for each in fresh for name in each.names])):
+        return fix
     if found.prefix:
         return (
             f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "

@@ -9,7 +9,6 @@ from doctor.checks.rehearsal.agreeing import weights as replicas
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.checks.rehearsal.resume_remedies import (
     AHEAD_FIX,
-    ATTRIBUTE_FIX,
     AVERAGE_FIX,
     FROZEN_FIX,
     NOT_LOADED,
@@ -17,11 +16,14 @@ from doctor.checks.rehearsal.resume_remedies import (
     ORDER_FIX,
     OWN_PART,
     OWN_RATE_FIX,
+    PLATEAU_FIX,
     REFERENCE_FIX,
     REPLACED_FIX,
     SCALER_FIX,
+    anew_fix,
     weights_fix,
 )
+from doctor.checks.rehearsal.resume_words import held, tensors
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Lost, Resumed
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
@@ -62,16 +64,13 @@ def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
 
 
 def weights(rehearsal: Rehearsal) -> Verdict:
-    kinds = ("weights", "buffers", "average", "reference", "dtype", "shape", "attribute", "untied")
+    kinds = ("weights", "buffers", "average", "reference", "dtype", "shape", "untied", "loose",
+             *ANEW)  # fmt: skip
     return _of(rehearsal, kinds, _weights)
 
 
-WORDS = {
-    "average": "weights of averages and other modules",
-    "reference": "weights of another module, which no step had changed,",
-    "dtype": "tensors",
-    "shape": "tensors",
-}
+ANEW = ("attribute", "number", "size")
+"""What is in no module and no optimizer."""
 
 
 def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
@@ -83,11 +82,13 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
             fix="Restore the trained weights before saving (ema.restore(), or save before "
             "ema.copy_to()), and save the average beside them.",
         )
+    if found.counted_from_0:  # a consequence
+        lost = [each for each in lost if each.kind not in ("number", "size")]
     if not lost:
         return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")
-    text = f"after step {found.saved_step}: {'; '.join(map(_tensors, lost))}"
-    if all(each.kind == "attribute" for each in lost):
-        return warn(text, fix=ATTRIBUTE_FIX)
+    text = f"after step {found.saved_step}: {'; '.join(map(tensors, lost))}"
+    if all(each.kind in ANEW for each in lost):
+        return warn(text, fix=anew_fix(lost))
     if not any(each.persistent for each in lost):
         return note(
             text,
@@ -97,7 +98,7 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     own = [
         e
         for e in lost
-        if e.kind not in ("average", "reference", "attribute")
+        if e.kind not in ("average", "reference", *ANEW)
         and e.persistent
         and not (e.kind == "buffers" and all(name.startswith("(") for name in e.names))
     ]
@@ -114,25 +115,6 @@ def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
     if found.missed_keys:
         text += f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
     return fail(text, fix=weights_fix(found, own))
-
-
-def _tensors(lost: Lost) -> str:
-    names = some(lost.names, lost.count, 1)
-    kept = "" if lost.persistent else " with persistent=False"
-    if lost.kind == "attribute":
-        names, verb = some(lost.names, lost.count, 3), "is" if lost.count == 1 else "are"
-        return f"{names}, which the steps change, {verb} as at a fresh start"
-    if lost.kind == "untied":
-        return f"{names}, which was one with {lost.before}, is a weight of its own"
-    kind = "buffers" if kept else WORDS.get(lost.kind, lost.kind)
-    what = f"{lost.count} of {lost.of} {kind}{kept}"
-    if lost.kind in ("dtype", "shape"):
-        return f"{what} are {lost.after} and were {lost.before} ({names})"
-    if lost.kind == "weights" and lost.after:
-        return f"{what} have other names now ({lost.before}, now {lost.after})"
-    differ = "differ from what was saved" if lost.persistent else "differ from those at the save"
-    state = "are those of a fresh start" if lost.fresh else differ
-    return f"{what} {state} ({names})"
 
 
 WEIGHTS = Check(
@@ -189,35 +171,6 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)
 
 
-def held(lost: Lost) -> str:
-    """What an optimizer lost, in words."""
-    match lost.kind:
-        case "optimizer" if lost.fresh:
-            return f"the optimizer's state is empty; {lost.of} parameters had one"
-        case "optimizer":
-            change = f": {lost.before}, now {lost.after}" if lost.before else ""
-            names = some(lost.names, lost.count, 1)
-            rank = f" on rank {lost.rank}" if lost.rank else ""
-            return (
-                f"the optimizer's state of {lost.count} parameters differs{rank} ({names}){change}"
-            )
-        case "group":
-            return f"the optimizer's groups differ: {lost.before}; now {lost.after}"
-        case "frozen":
-            names = some(lost.names, lost.count, 1)
-            return f"{lost.count} of {lost.of} weights that were trained are frozen now ({names})"
-        case "replaced":
-            names = some(lost.names, lost.count, 1)
-            return (
-                f"{lost.count} of {lost.of} weights that were trained are in no optimizer now "
-                f"({names}), and it holds parameters that no module has: they are trained no more"
-            )
-        case "scaler":
-            return f"scale and growth of the GradScaler were {lost.before}, now {lost.after}"
-        case _:
-            return f"{some(lost.names, lost.count, 1)} was {lost.before}, now {lost.after}"
-
-
 OPTIMIZER = Check(
     code="RHS011",
     slug="resume-optimizer",
@@ -256,7 +209,14 @@ def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if rate is None:
         each = counters[0]
         names = some(each.names, each.count, 1)
-        return note(f"{names} counted {each.before} steps, now {each.after}; the rate is the same")
+        counted = f"{names} counted {each.before} steps, now {each.after}"
+        if each.after == "0" and any("Plateau" in name for name in each.names):
+            return warn(
+                f"{counted}: its best result and the epochs without a better one begin anew, too; "
+                "the rate is the same still",
+                fix=PLATEAU_FIX,
+            )
+        return note(f"{counted}; the rate is the same")
     begun = ", as in a fresh start" if rate.fresh else ""
     step = rate.step or found.saved_step + 1
     summary = f"the learning rate of step {step} is {rate.after}{begun}; without the stop it is "
@@ -283,7 +243,10 @@ SCHEDULE = Check(
     "before it is stepped is a step behind.",
     passes=("all steps have the rate that they have without the stop",),
     notes=("a schedule's counter differs, and the rate does not",),
-    warns=("a rate differs by at most 10 %",),
+    warns=(
+        "a rate differs by at most 10 %",
+        "ReduceLROnPlateau counts from 0 again: it knows neither its best result nor its patience",
+    ),
     fails=(
         "it differs by more",
         "a momentum, betas or a weight decay that the steps change is not that of the save",

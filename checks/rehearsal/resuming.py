@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from doctor._util.units import shown
 from doctor.checks.guard.ending import with_causes
-from doctor.checks.rehearsal.parts import error_in, not_tried
+from doctor.checks.rehearsal.parts import error_in, not_tried, place, raised
 from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
-from doctor.checks.rehearsal.resumed_state import held, resumed
-from doctor.checks.rehearsal.running import place, printed_error, raised
+from doctor.checks.rehearsal.resume_words import held
+from doctor.checks.rehearsal.resumed_state import resumed
+from doctor.checks.rehearsal.running import printed_error
 from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
 from doctor.checks.rehearsal.stopping import caught
 from doctor.facts.rehearsal import Rehearsal
@@ -45,6 +46,15 @@ STEP_FIX = (
     "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
     "Lightning."
 )
+HANDLER_STEP_FIX = (
+    "The state was saved on the signal: save the number of the step at that moment with it, an "
+    "attribute or a global that the loop sets, and not a default argument or a variable that has "
+    "the number from when the handler was made, or of the epoch's begin; and start the loop there."
+)
+LATEST_FIX = (
+    "Resume from the newest checkpoint, and keep the best result for what comes after the "
+    "training: each stop loses the steps since it was the best. Nothing, if that is meant."
+)
 COMMAND = "--resume-command"
 """The request where the user gave a command of its own."""
 SLOW = 3
@@ -70,34 +80,29 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
     if found.from_start:
         return _from_start(found, stopped.checkpoints if stopped else ())
     skipped = stopped is not None and caught(stopped) and found.saved_step >= stopped.stopped_at
-    return _goes_on(found, skipped)
+    return _goes_on(found, skipped, stopped is not None and _by_handler(stopped, found, first))
 
 
-def _goes_on(found: Resumed, skipped: bool) -> Verdict:
+def _by_handler(stopped: RehearsedRun, found: Resumed, first: RehearsedRun | None) -> bool:
+    """Whether the state is that of a save on the signal, where the whole run has none."""
+    planned = {each.step for each in first.saved} if first is not None else set()
+    return bool(stopped.handled_by) and stopped.saved_after_signal and (
+        found.saved_step not in planned
+    )  # fmt: skip
+
+
+def _goes_on(found: Resumed, skipped: bool, by_handler: bool) -> Verdict:
     """Of a state that was restored; `skipped`: the step of the signal was given up before it was
-    saved, as what the handler raised was caught."""
+    saved, as what the handler raised was caught; `by_handler`: the signal's handler saved it."""
     repeated = found.expected_steps is not None and found.steps - found.expected_steps
-    if repeated and found.saved_step and repeated >= found.saved_step:
+    if found.counted_from_0:
         return fail(
             f"the state of step {found.saved_step} is restored, but the steps are counted from 0: "
             f"{found.steps} steps were taken, {found.expected_steps} were left",
-            fix=STEP_FIX,
-        )
-    if found.passed_over and found.oldest:
-        return fail(
-            f"resumes from {shown(found.taken, 200)}, the oldest checkpoint, although "
-            f"{shown(found.passed_over, 200)} is newer and whole",
-            fix="Take the last of the sorted checkpoints, [-1] and not [0], or max() by the number "
-            "of the step: os.listdir() and glob() have no order, and a sort begins with the "
-            "oldest.",
+            fix=HANDLER_STEP_FIX if by_handler else STEP_FIX,
         )
     if found.passed_over:
-        return fail(
-            f"resumes from {shown(found.taken, 200)}, although {shown(found.passed_over, 200)} is "
-            "newer and whole: as texts the older name comes last",
-            fix="Sort by the number, key=lambda name: int(name.rpartition('-')[2]), or write it "
-            "with leading zeros (step-00010).",
-        )
+        return _passed_over(found)
     behind = found.newest_step - found.saved_step
     anew = found.order is not None and (found.order.anew or not found.order.same)
     given_up = skipped and repeated == -1
@@ -110,6 +115,8 @@ def _goes_on(found: Resumed, skipped: bool) -> Verdict:
             "and begin the loop there: start = step + 1 where the number is that of the step that "
             "was done. A handler that saves in the middle of a step saves between the two.",
         )
+    if again := _again(found):
+        return again
     if behind > 0:
         return note(
             f"resumes from step {found.saved_step}, although step {found.newest_step} was saved"
@@ -117,6 +124,45 @@ def _goes_on(found: Resumed, skipped: bool) -> Verdict:
     if found.best and (found.best_at or found.best_anew):
         return _best_forgotten(found)
     return ok(f"goes on after step {found.saved_step}")
+
+
+def _passed_over(found: Resumed) -> Verdict:
+    """Of a newer checkpoint that is whole."""
+    if found.oldest:
+        return fail(
+            f"resumes from {shown(found.taken, 200)}, the oldest checkpoint, although "
+            f"{shown(found.passed_over, 200)} is newer and whole",
+            fix="Take the last of the sorted checkpoints, [-1] and not [0], or max() by the number "
+            "of the step: os.listdir() and glob() have no order, and a sort begins with the "
+            "oldest.",
+        )
+    return fail(
+        f"resumes from {shown(found.taken, 200)}, although {shown(found.passed_over, 200)} is "
+        "newer and whole: as texts the older name comes last",
+        fix="Sort by the number, key=lambda name: int(name.rpartition('-')[2]), or write it "
+        "with leading zeros (step-00010).",
+    )
+
+
+def _again(found: Resumed) -> Verdict | None:
+    """Of an epoch, or the steps since the best result, that are trained again."""
+    left, behind = found.expected_steps, found.newest_step > found.saved_step
+    repeated = 0 if left is None else found.steps - left
+    if 0 < repeated == found.epoch_steps and not behind:
+        return warn(
+            f"goes on after step {found.saved_step}, and takes {found.steps} steps where {left} "
+            f"were left: the epoch of {repeated} steps that had ended at the save is trained again",
+            fix="Save the number of the epoch that comes next, epoch + 1, at the end of one, and "
+            "begin the loop there.",
+        )
+    if behind and found.beside_best:
+        return warn(
+            f"resumes from {shown(found.opened, 200)}, of step {found.saved_step}, although step "
+            f"{found.newest_step} was saved, and {shown(found.beside_best, 200)} has an "
+            "optimizer's state, too",
+            fix=LATEST_FIX,
+        )
+    return None
 
 
 def _best_forgotten(found: Resumed) -> Verdict:
@@ -207,7 +253,8 @@ RESUMES = Check(
         "result so far is as at a fresh start",
     ),
     warns=(
-        "one step is taken twice, or left out",
+        "one step is taken twice, or left out, or the epoch that had ended is trained again",
+        "it resumes from the best checkpoint, and a newer one was saved",
         "it begins anew, and the checkpoints hold weights alone although the optimizer has a state",
     ),
     fails=(

@@ -21,18 +21,13 @@ from doctor.checks.rehearsal.failing import (
 from doctor.checks.rehearsal.memory import FITS, exhausted
 from doctor.checks.rehearsal.parting import (
     AS_MANY,
-    MISMATCHED,
     ON_ALL,
     SAME_CALLS,
-    TOGETHER,
-    alone,
-    fewer_batches,
-    mismatched,
-    of_parted,
-    parted,
+    in_evaluations,
+    lost_each_other,
     under,
 )
-from doctor.checks.rehearsal.parts import error_in, some
+from doctor.checks.rehearsal.parts import error_in, last_line, place, raised, some
 from doctor.checks.rehearsal.saving import RANK_0
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
@@ -71,7 +66,7 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
         )
     if not run.ranks:
         return fail(
-            f"no training step in {run.seconds:.0f} s, exit code 0{_last_line(run)}",
+            f"no training step in {run.seconds:.0f} s, exit code 0{last_line(run)}",
             fix="Check that the command trains with torch. A Python that ignores PYTHONPATH "
             "(python -I, -E or -S) is not observed.",
         )
@@ -96,12 +91,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     ended = f"exit code {run.code} {steps}"
     if killed(run) and (held := exhausted(run)):
         return fail(f"{ended}, killed{held}", fix=FITS.fix)
-    if apart := alone(run):
-        return _apart(rehearsal, run, f"{ended}: {apart}", raised(run))
-    if gone := parted(run):
-        return of_parted(rehearsal, f"{ended}: {gone}")
-    if apart := mismatched(run):
-        return fail(f"{ended}: {apart}", fix=MISMATCHED)
+    if apart := lost_each_other(rehearsal, run, ended):
+        return apart
     if (gone := raised(run)) and any(f"{path}'" in gone for path in run.shared):
         return fail(f"{ended}{place(run)}{gone}; more than one rank writes that file", fix=RANK_0)
     failed = failed_save(rehearsal, run)
@@ -110,15 +101,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     if fix := next((own for rank in run.ranks if rank.error and (own := own_remedy(rank))), ""):
         return fail(f"{ended}{place(run)}{raised(run)}", fix=fix)
     error = observed or printed_error(run)
-    detail = _unused(rehearsal, error) if error else _last_line(run)
+    detail = _unused(rehearsal, error) if error else last_line(run)
     return with_causes(f"{ended}{place(run)}{detail}", error)
-
-
-def _apart(rehearsal: Rehearsal, run: RehearsedRun, summary: str, where: str) -> Verdict:
-    """Of a rank that evaluates while another trains."""
-    if uneven := fewer_batches(rehearsal, run):
-        return fail(f"{summary}: {uneven}{where}", fix=AS_MANY)
-    return fail(f"{summary}{where}", fix=TOGETHER)
 
 
 def killed(run: RehearsedRun) -> bool:
@@ -138,8 +122,8 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     """It did not end."""
     how = f"{cut_short(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
-    if (apart := alone(run)) and _stands_still(run):
-        return _apart(rehearsal, run, f"{how}, none of the ranks goes on: {apart}", where)
+    if _stands_still(run) and (apart := in_evaluations(rehearsal, run, how, where)):
+        return apart
     if evaluating := evaluating_rank(run):
         where += _turning(run)
         return unknown(
@@ -253,21 +237,6 @@ def _frame(run: RehearsedRun) -> str:
     return next((shown(line.strip(), 200) for line in run.frames if "File " in line), "?")
 
 
-def _last_line(run: RehearsedRun) -> str:
-    return f": {shown(run.tail[-1], 300)}" if run.tail else ""
-
-
-def place(run: RehearsedRun) -> str:
-    """The user's line that an exception came from; "" for none."""
-    found = next((rank.place for rank in run.ranks if rank.error and rank.place), "")
-    return f", at {shown(found, 200)}" if found else ""
-
-
-def raised(run: RehearsedRun) -> str:
-    error = next((rank.error for rank in run.ranks if rank.error), "")
-    return f": {shown(error, 300)}" if error else _last_line(run)
-
-
 def _pace(ranks: tuple[RehearsedRank, ...]) -> str:
     seconds = [each for rank in ranks for each in rank.seconds[1:]] or [
         each for rank in ranks for each in rank.seconds
@@ -298,6 +267,7 @@ RUNS = Check(
     fix="Read the summary's error; doctor explain proposes the causes of its message.",
     owner=Owner.JOB,
     judge=runs,
+    required="always",
     limits="that longer or other batches fit, or that the loss falls.",
 )
 

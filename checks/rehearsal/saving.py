@@ -26,6 +26,10 @@ FIRST_WRITE = (
     "Remove the old checkpoint when the new one has its name (accelerate removes first: let "
     "total_limit be at least 2)."
 )
+KEEP_FIX = (
+    "Look at the number to keep: where it is 0 or negative, as -1 for all, remove nothing; what is "
+    "removed is all but the last ones, checkpoints[:-keep], and not the one just written."
+)
 RANK_0 = (
     "Save on rank 0 alone (if rank == 0, or accelerator.is_main_process), then barrier(); what "
     "differs between ranks gets a file of each rank, or torch.distributed.checkpoint."
@@ -131,9 +135,15 @@ def _shared(run: RehearsedRun) -> Verdict | None:
 
 
 def _emptied(run: RehearsedRun) -> Verdict | None:
-    """The warning where the only checkpoint is removed before the next is there."""
+    """Where the only checkpoint is removed before the next is there, or each of them is."""
     if not run.emptied:
         return None
+    if not run.checkpoints and not run.code and not run.cut:
+        return fail(
+            f"each checkpoint is removed: {shown(run.emptied, 200)} after step {run.emptied_at}, "
+            "and none is left at the end",
+            fix=KEEP_FIX,
+        )
     return warn(
         f"{shown(run.emptied, 200)}, the only checkpoint, is removed after step {run.emptied_at}, "
         "before the next one is written: a stop between them leaves none",
@@ -217,6 +227,7 @@ SAVES = Check(
     fails=(
         "a checkpoint in {output} is damaged or lacks files",
         "one rank alone saves its part of sharded weights",
+        "each checkpoint is removed, and none is left",
         "a save raised an error that ended the run, or no whole checkpoint is there",
     ),
     fix="Write into a temporary name on the same file system and rename it when it is whole; with "

@@ -45,6 +45,10 @@ SAVE_EARLIER = (
 )
 
 
+EVERY_RANK_FIX = (
+    "Set the handler on every rank, before any condition on the rank: a launcher and a scheduler "
+    "signal all of them, and a save in which all take part waits for those that are gone."
+)
 CAUGHT_FIX = (
     "Only set a flag in the handler, and save and leave at the end of the step where it is set; or "
     "raise SystemExit, sys.exit(128 + signum), which except Exception and except RuntimeError do "
@@ -212,6 +216,13 @@ def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
             )
             return note(f"{saved}; {done}", fix=AS_DONE)
         return ok(saved)
+    if run.handled_by and run.unhandled:
+        ranks = ", ".join(map(str, run.unhandled))
+        return warn(
+            f"{ended} without saving{_lost(run)}: {shown(run.handled_by)}() handles the signal, "
+            f"and nothing does on rank {ranks}, which it ends at once",
+            fix=EVERY_RANK_FIX,
+        )
     if planned and not any(each.step for each in run.saved):
         return note(f"{ended} without saving{_lost(run)}", fix=SAVE_EARLIER)
     return note(
@@ -269,6 +280,7 @@ STOPS = Check(
     warns=(
         "it took all its further steps as if there had been no signal",
         "its handler ends with an error, and nothing was saved",
+        "one rank alone handles it, and nothing was saved",
     ),
     fails=(
         "it did not end within --grace",

@@ -14,7 +14,7 @@ class Lost(Section, frozen=True, kw_only=True):
     kind: Literal[
         "weights", "buffers", "dtype", "shape", "optimizer", "group", "option", "schedule",
         "scaler", "rate", "average", "attribute", "frozen", "reference",
-        "replaced", "untied", "cycled",
+        "replaced", "untied", "cycled", "number", "size", "loose",
     ]  # fmt: skip
     names: tuple[Text, ...] = ()
     """The first of them; of a rate the schedules of torch, one of which sets it."""
@@ -47,6 +47,8 @@ class SampleOrder(Section, frozen=True, kw_only=True):
     """Samples that the two parts take more often than the uninterrupted run does until then."""
     left_out: int = 0
     """Samples that they take less often."""
+    skipped: int = 0
+    """Batches of each step, where the resume skips as many batches as steps were taken; 0: not."""
     anew: bool = False
     """The first steps after the resume take the samples of the first steps of all."""
 
@@ -70,6 +72,8 @@ class Resumed(Section, frozen=True, kw_only=True):
     """Steps of the continued run."""
     expected_steps: int | None = None
     """Steps that were left; None: the uninterrupted run did not end by itself."""
+    epoch_steps: int = 0
+    """Steps of the epoch that had just ended at that save; 0: it is in the middle of one."""
     compared: int = 0
     """Tensors that were compared."""
     lost: tuple[Lost, ...] = ()
@@ -92,6 +96,9 @@ class Resumed(Section, frozen=True, kw_only=True):
     """That one."""
     oldest: bool = False
     """The one that was taken is the first of several, and not the last as a text."""
+    beside_best: Text = ""
+    """A checkpoint with an optimizer's state, where it opened that of the best result, which is
+    older than the newest save."""
     best: Text = ""
     """A file of the best result so far that the resume wrote, and the whole run did not."""
     best_anew: Text = ""
@@ -109,5 +116,13 @@ class Resumed(Section, frozen=True, kw_only=True):
     first_batch: bool = False
     """The model is called with the first batch of all after the resume, where the run that was not
     stopped has another one."""
+    position: Text = ""
+    """The key of its checkpoints under which there is how far the data are read."""
     order: SampleOrder | None = None
     """None: no loader with a dataset that is read by index was observed."""
+
+    @property
+    def counted_from_0(self) -> bool:
+        """Whether the state was restored, and as many steps follow as from a fresh start."""
+        left = self.expected_steps
+        return left is not None and 0 < self.saved_step <= self.steps - left

@@ -30,6 +30,8 @@ class Evaluated(Section, frozen=True, kw_only=True):
     """Calls of generate()."""
     graphs: int = 0
     """Calls with gradients enabled that no step followed before the model trained again."""
+    averaged: Text = ""
+    """The average whose weights the model had at the next step, and not its own."""
     left: tuple[Text, ...] = ()
     """Classes of dropout and batch norms, all of them in evaluation mode still at the next step."""
 
@@ -95,7 +97,13 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     """The step of an evaluation that had begun and did not end."""
     generating: bool = False
     """That evaluation had called generate()."""
+    turns: int = 0
+    """Times that the first batch of that evaluation came again, after others; 0: not so often."""
     evaluations: tuple[Evaluated, ...] = ()
+    outputs: Text = ""
+    """A list that gets a tensor or more in each call of each evaluation, and keeps all."""
+    outputs_kept: int = 0
+    """Its length after the last one."""
     resident: int = 0
     """Peak of the host's memory, bytes."""
     allocated: int | None = None
@@ -264,6 +272,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     none."""
     handled_by: Text = ""
     """The function of Python that handles the signal; "": none does."""
+    unhandled: tuple[int, ...] = ()
+    """Ranks with no function of Python that handles it, where another has one."""
     raised_by_handler: Text = ""
     """Class and message of the exception that the handler raised."""
     reached: bool | None = None

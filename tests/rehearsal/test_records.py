@@ -24,6 +24,7 @@ from doctor.collect.rehearsal import (
     on_disk,
     records,
     resume,
+    resumed_data,
     runs,
     sample_order,
 )
@@ -548,7 +549,7 @@ def test_ranks_with_one_batch_after_the_resume(first: Any, continued: Any, same:
             for number, value in enumerate(batches)
         ]
 
-    assert resume._same_batches(ranks(first), ranks(continued)) == same
+    assert resumed_data.same_batches(ranks(first), ranks(continued)) == same
 
 
 def optimizer(*names: str, **state: int) -> dict[str, records.OptimizerState]:

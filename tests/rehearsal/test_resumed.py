@@ -18,6 +18,7 @@ from doctor.collect.rehearsal import (
     observed_run,
     records,
     resume,
+    resumed_data,
 )
 from doctor.collect.rehearsal.rates import rates_apart
 from doctor.facts.rehearsal_runs import RehearsedRun
@@ -98,7 +99,7 @@ def test_the_first_batch_of_all_after_the_resume(due: Any, continued: int, again
 
     whole = observed(batch(1, 0), *([batch(due, 4)] if due else []))
     saved = snapshot("save")
-    assert resume._first_batch_again([whole], [observed(batch(continued, 0))], saved) is again
+    assert resumed_data.first_batch_again([whole], [observed(batch(continued, 0))], saved) is again
 
 
 WORKER = """\

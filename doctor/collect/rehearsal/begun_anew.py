@@ -28,12 +28,15 @@ OF_A_LOG = re.compile(
     re.IGNORECASE,
 )
 """In names of attributes and classes that report."""
+STOPS = re.compile(r"^\w*(?:early_?stop|patience)\w*\.", re.IGNORECASE)
+"""A class that ends the training when it gets no better: all of its numbers count."""
 NORMALIZES = re.compile(r"normali[sz]|whiten|reward_?scal", re.IGNORECASE)
 """In names of classes that compute with what they gather, also of a loss."""
 BEST = re.compile(r"(?:^|[.) _])best(?:_(?!epoch|step|iter)\w+)?$", re.IGNORECASE)
 """In names of what later results are compared with."""
 NEAR = 0.25
 """Share of its change by which a value may be off its first one. Our own number."""
+NAMED = 3
 LEAST = 16
 """Things in a container that are worth naming. Our own number."""
 
@@ -48,7 +51,7 @@ def begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[s
     restarted = {_owner(name) for name in saved.attributes if _counts_anew(name, saved, now, begun)}
     for name, before in saved.attributes.items():
         fresh, after = _value(begun, name), _value(now, name)
-        if fresh is None or after is None or _reports(name) or not STATISTIC.search(name):
+        if fresh is None or after is None or not (STOPS.search(name) or _computes(name)):
             continue
         changed, off = _apart(before, fresh), _apart(after, fresh)
         small = name.startswith("len(") and max(map(_number, before), default=0) < LEAST
@@ -59,6 +62,11 @@ def begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[s
         if not off or (own and ((grown and off <= NEAR * changed) or _owner(name) in restarted)):
             names.append(name)
     return names
+
+
+def _computes(name: str) -> bool:
+    """Whether it is of what the training computes with, by its name."""
+    return bool(STATISTIC.search(name)) and not _reports(name)
 
 
 def _reports(name: str) -> bool:
@@ -77,6 +85,13 @@ def best_begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> s
         if _apart(before, fresh):
             return name
     return ""
+
+
+def counts_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[str]:
+    """Names of numbers, but for those of logs, that the steps changed and that are as at the start
+    of a training again."""
+    names = [name for name in saved.attributes if _counts_anew(name, saved, now, begun)]
+    return [name for name in names if not _reports(name)][:NAMED]
 
 
 def _counts_anew(name: str, saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> bool:

@@ -88,6 +88,7 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
         taken=taken,
         passed_over=newest,
         oldest=oldest and bool(newest),
+        beside_best=_beside_best(interrupted.checkpoints, found),
         best=best,
         best_at=best_at,
         kept_optimizer=any(each.optimizer for each in interrupted.checkpoints),
@@ -119,6 +120,12 @@ def oldest_taken(checkpoints: Sequence[OnDisk], found: Resumed) -> tuple[str, st
         if len(paths) >= LEAST_SERIES and opened and not events.NOT_THE_NEXT.search(first):
             return first, newest
     return "", ""
+
+
+def _beside_best(checkpoints: Sequence[OnDisk], found: Resumed) -> str:
+    if found.saved_step >= found.newest_step or not BEST.search(found.opened):
+        return ""
+    return next((e.path for e in checkpoints if e.optimizer and not BEST.search(e.path)), "")
 
 
 def _series(checkpoints: Sequence[OnDisk]) -> list[list[str]]:

@@ -44,6 +44,7 @@ def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: in
         if after is not None:
             first = _same_one(name, optimizer, begun) if begun else None
             found += _optimizer(optimizer, after, first, rank)
+    found += _loose(saved, now, begun, rank)
     if saved.schedules.keys() == now.schedules.keys():
         found += _numbers("schedule", saved.schedules, now.schedules, rank)
     if saved.scalers.keys() == now.scalers.keys():
@@ -51,6 +52,28 @@ def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: in
     if names := begun_anew(saved, now, begun):
         found.append(_entry("attribute", names, len(names), rank))
     return found
+
+
+def _loose(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> list[Lost]:
+    """Trained tensors of no module that the steps had changed and that were not restored, while
+    what their optimizer knows of them was."""
+    fresh = begun.loose if begun else {}
+    names = []
+    for name, entry in saved.loose.items():
+        after, first = now.loose.get(name), fresh.get(name)
+        if after is None or first is None or entry[:3] in (after[:3], first[:3]):
+            continue
+        states = [
+            snapshot.optimizers[owner].state.get(place)
+            for snapshot, (owner, place) in ((saved, entry[3:]), (now, after[3:]))
+            if owner in snapshot.optimizers
+        ]
+        if len(states) == 2 and states[0] and states[0] == states[1]:
+            names.append(name)
+    if not names:
+        return []
+    anew = all(fresh[name][:3] == now.loose[name][:3] for name in names)
+    return [_entry("loose", names, len(saved.loose), rank, fresh=anew)]
 
 
 def frozen(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ MOST_STEPS = 2000
 MOST_SAVED = 200
 MOST_FAILED = 5
 MOST_LOOKS = 100
+LEAST_EVALUATIONS = 2
 LONGEST, MOST_FLAGS = 1000, 3
 
 
@@ -60,6 +62,8 @@ class Observed:
         unfinished = begun[-1] if self._evaluates() else None
         end = self.end()
         kept_mode = {each.s: [k[:100] for k in each.kinds[:5]] for each in self.of(records.Left)}
+        averaged = {each.s: each.name[:200] for each in self.of(records.Averaged)}
+        outputs, outputs_kept = kept_outputs(evaluated)
         error = f"{end.error}: {end.message}" if end and end.error else ""
         return RehearsedRank(
             rank=self.process.rank,
@@ -79,13 +83,16 @@ class Observed:
             dtypes=end.dtypes[:100] if end else "",
             grad_off=end is not None and end.grad_off,
             evaluating=unfinished.s if unfinished else None,
+            turns=unfinished.turns if unfinished else 0,
             generating=unfinished is not None and unfinished.generates,
             evaluations=tuple(
                 Evaluated(step=e.s, seconds=e.t, calls=e.calls, samples=e.samples,
                           memory=tuple(e.memory), generated=e.generated, graphs=e.graphs, of=e.of,
-                          left=tuple(kept_mode.get(e.s, ())))
+                          averaged=averaged.get(e.s, ""), left=tuple(kept_mode.get(e.s, ())))
                 for e in evaluated
             ),
+            outputs=outputs,
+            outputs_kept=outputs_kept,
             resident=last.resident, allocated=last.allocated, reserved=last.reserved,
             total=last.total, gpu=last.gpu[:100],
             hashing=sum(each.seconds for each in self.snapshots),
@@ -154,7 +161,8 @@ class Observed:
 
     def handler(self, name: str) -> str:
         """The function that handled a signal when the training was stopped; "" for none."""
-        return next((each.handlers.get(name, "") for each in self.of(records.Paused)), "")
+        held = [*self.of(records.Paused), *self.of(records.Handles)]
+        return next((each.handlers.get(name, "") for each in held), "")
 
     def reached(self) -> bool | None:
         """Whether the signal came while a step waited for it; None: not known."""
@@ -176,6 +184,21 @@ class Observed:
     def loads(self) -> list[records.Load]:
         """States that modules took before the first step."""
         return [each for each in self.of(records.Load) if each.s == 0]
+
+
+def kept_outputs(evaluated: Sequence[records.Evaluated]) -> tuple[str, int]:
+    """A list that each evaluation makes longer, by one for each call at least, and that nothing
+    else changes, with its last length; "" and 0 for none."""
+    listed = [each for each in evaluated if each.lists][:MOST_LOOKS]
+    if len(listed) < LEAST_EVALUATIONS or any(each.calls < 2 for each in listed):
+        return "", 0
+    for name in listed[0].lists:
+        lengths = [(each.calls, each.lists.get(name, [0, 0])) for each in listed]
+        grows = all(len(at) == 2 and at[1] - at[0] >= calls for calls, at in lengths)
+        keeps = all(a[1][-1] == b[1][0] for a, b in pairwise(lengths))
+        if grows and keeps:
+            return name[:LONGEST], lengths[-1][1][1]
+    return "", 0
 
 
 def read_processes(directory: Path) -> list[Observed]:

@@ -11,7 +11,7 @@ from typing import Any
 from doctor._util.secrets import hide_in_arguments
 from doctor.collect.rehearsal import events, hanging, observation, on_disk, runs
 from doctor.collect.rehearsal.observation import LONGEST, MOST_FAILED, Observed
-from doctor.collect.rehearsal.records import Saved
+from doctor.collect.rehearsal.records import Handles, Paused, Saved
 from doctor.facts.rehearsal_runs import RehearsedRun, RunName
 
 MOST_NAMED = 100
@@ -64,11 +64,19 @@ def read(
         mismatch=hanging.mismatch(directory / runs.LOG) if failed else "",
         refusals=hanging.refusals(directory / runs.LOG),
         handled_by=next((h for each in processes if (h := each.handler(signal))), "")[:100],
+        unhandled=_unhandled(processes, signal),
         reached=next((r for each in processes if (r := each.reached()) is not None), None),
         raised_by_handler=next((e for each in processes if (e := each.handlers_error())), ""),
         lost_flags=next((f for each in processes if (f := each.lost_flags(signal))), ()),
         **_where_it_stood(directory, processes, ended, signal),
     )
+
+
+def _unhandled(processes: Sequence[Observed], signal: str) -> tuple[int, ...]:
+    """The ranks whose handlers are known and that have none, where another has one."""
+    known = [each for each in processes if each.of(Paused) or each.of(Handles)]
+    without = [each.process.rank for each in known if not each.handler(signal)]
+    return tuple(without[:MOST_NAMED]) if len(without) < len(known) else ()
 
 
 def _where_it_stood(

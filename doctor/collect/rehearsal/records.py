@@ -24,6 +24,9 @@ class Step(msgspec.Struct, tag="step", tag_field="kind"):
     rates: list[float]
     waited: float = 0.0
     passes: int = 0
+    numbers: dict[str, float | None] = {}
+    """That the loss was computed with, and that are others than at the step before; None for one
+    that is gone."""
 
 
 class Memory(msgspec.Struct, tag="memory", tag_field="kind"):
@@ -53,6 +56,8 @@ class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
     moment: float = 0.0
     parts: list[str] = []
     """Sharded weights of which it has this rank's part alone."""
+    positions: dict[str, str] = {}
+    """Entries that say how far the data are read."""
 
 
 class Load(msgspec.Struct, tag="load", tag_field="kind"):
@@ -77,6 +82,8 @@ class Counted(msgspec.Struct, tag="counted", tag_field="kind"):
 class Evaluating(msgspec.Struct, tag="evaluating", tag_field="kind"):
     s: int
     generates: bool = False
+    turns: int = 0
+    """Times that its first batch came again, after others."""
 
 
 class Evaluated(msgspec.Struct, tag="evaluated", tag_field="kind"):
@@ -88,6 +95,8 @@ class Evaluated(msgspec.Struct, tag="evaluated", tag_field="kind"):
     generated: int = 0
     graphs: int = 0
     of: int | None = None
+    lists: dict[str, list[int]] = {}
+    """Lengths of the program's lists of tensors before and after it."""
 
 
 class Left(msgspec.Struct, tag="left", tag_field="kind"):
@@ -95,6 +104,13 @@ class Left(msgspec.Struct, tag="left", tag_field="kind"):
 
     s: int
     kinds: list[str]
+
+
+class Averaged(msgspec.Struct, tag="averaged", tag_field="kind"):
+    """The step after the evaluation after step `s` began with the weights of this average."""
+
+    s: int
+    name: str
 
 
 class End(msgspec.Struct, tag="end", tag_field="kind"):
@@ -142,6 +158,12 @@ class Paused(msgspec.Struct, tag="paused", tag_field="kind"):
     lost_flags: dict[str, list[str]] = {}
     """Signal -> flags that its handler sets as variables of its own."""
     frozen: list[str] = []
+
+
+class Handles(msgspec.Struct, tag="handles", tag_field="kind"):
+    """The handlers of signals on a rank that does not wait for one."""
+
+    handlers: dict[str, str]
 
 
 class Signalled(msgspec.Struct, tag="signalled", tag_field="kind"):
@@ -212,6 +234,9 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     attributes: dict[str, list[Any]] = {}
     """Numbers, or means and root mean squares of tensors, that objects of the user's own classes
     hold and no state_dict() has; [] for None."""
+    loose: dict[str, Tensor] = {}
+    """Parameters of optimizers that are in no module; with that optimizer's name, and its name for
+    the parameter."""
     unwrapped: list[str] = []
     """Trained weights outside of all DistributedDataParallel, where there is one."""
     replicated: bool = False
@@ -261,6 +286,6 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     Process | Step | Memory | Saved | Load | Evaluating | Evaluated | End | Broken
     | Paused | Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients | Asks | Counted | Kept | Left | Failed | Signalled
+    | Gradients | Asks | Counted | Kept | Left | Failed | Signalled | Averaged | Handles
 )  # fmt: skip
 decode = msgspec.json.Decoder(_Record).decode

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from doctor.collect.rehearsal.begun_anew import best_begun_anew
+from doctor.collect.rehearsal.begun_anew import best_begun_anew, counts_anew
 from doctor.collect.rehearsal.differences import (
     apart,
     differences,
@@ -16,6 +16,7 @@ from doctor.collect.rehearsal.differences import (
     replaced,
     untied,
 )
+from doctor.collect.rehearsal.numbers import numbers_anew
 from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.rates import rates_apart
 from doctor.collect.rehearsal.records import (
@@ -27,6 +28,12 @@ from doctor.collect.rehearsal.records import (
     Snapshot,
     Tensor,
     Unprepared,
+)
+from doctor.collect.rehearsal.resumed_data import (
+    epoch_steps,
+    first_batch_again,
+    position,
+    same_batches,
 )
 from doctor.facts.rehearsal_resume import Lost, Resumed
 
@@ -67,6 +74,7 @@ def compare(
     lost = _lost(pairs, stopped, renames=loads.worst is not None)
     exchanged, lost = _exchanged(pairs[0], stopped, lost)
     rates = None if from_start else rates_apart(first, continued, saved)
+    numbers = None if from_start else _numbers_anew(pairs[0], first, stopped, continued)
     return Resumed(
         saved_step=saved.s,
         exchanged=exchanged,
@@ -79,12 +87,14 @@ def compare(
         request=request,
         opened=opened,
         steps=max((each.rank().steps for each in continued), default=0),
-        expected_steps=_steps_left(first, saved),
+        expected_steps=None if saved.background else _steps_left(first, saved),
+        epoch_steps=epoch_steps(stopped, saved.s),
         compared=len(saved.weights) + len(saved.buffers),
-        same_batches=_same_batches(first, continued),
+        same_batches=same_batches(first, continued),
         best_anew=best_begun_anew(saved, pairs[0].now, pairs[0].begun)[:300],
-        first_batch=_first_batch_again(first, continued, saved),
-        lost=(*_first_ranks(lost), *([rates] if rates else [])),
+        first_batch=first_batch_again(first, continued, saved),
+        position=position(first),
+        lost=(*_first_ranks(lost), *([rates] if rates else []), *([numbers] if numbers else [])),
         missed_keys=tuple(loads.missing),
         extra_keys=tuple(loads.unexpected),
         narrow=loads.narrow,
@@ -168,6 +178,18 @@ def _exchanged(
     return exchanged, lost
 
 
+def _numbers_anew(
+    pair: _Pair,
+    first: Sequence[Observed],
+    stopped: Sequence[Observed],
+    continued: Sequence[Observed],
+) -> Lost | None:
+    """What the loss is computed with, with names of what may hold it."""
+    found = numbers_anew(first, stopped, continued, pair.saved.s)
+    names = counts_anew(pair.saved, pair.now, pair.begun)
+    return msgspec.structs.replace(found, names=tuple(n[:300] for n in names)) if found else None
+
+
 def _steps_left(first: Sequence[Observed], saved: Snapshot) -> int | None:
     """After the save; None where the uninterrupted run did not end well."""
     if not first or not all(e.rank().ended and not e.rank().error for e in first):
@@ -179,27 +201,6 @@ def _steps_left(first: Sequence[Observed], saved: Snapshot) -> int | None:
 def _described(load: Load) -> tuple[str, int, str]:
     """What the uninterrupted run loads, too, is none of what was saved."""
     return load.module, load.given, load.narrow
-
-
-def _same_batches(first: Sequence[Observed], continued: Sequence[Observed]) -> int:
-    """Ranks whose first batches differ in the first run, and not all in the continued one."""
-    before, after = (
-        [repr(batch) for each in ranks if (batch := each.batch())] for ranks in (first, continued)
-    )
-    if any(map(_passed_before, continued)):
-        return 0
-    differed = len(before) == len(set(before)) == len(after) > 1
-    return len(after) if differed and len(set(after)) < len(after) else 0
-
-
-def _first_batch_again(
-    first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
-) -> bool:
-    """Whether the resume begins with the first batch of all, where another one was to come."""
-    if not first or not continued or _passed_before(continued[0]):
-        return False
-    begun, due = first[0].batch(), first[0].batch(saved.s)
-    return bool(begun) and bool(due) and continued[0].batch() == begun != due
 
 
 def _saves(observed: Observed) -> list[Snapshot]:
@@ -244,11 +245,6 @@ def _starts(observed: Observed) -> list[Snapshot]:
     """Both, where a load came between them: of a checkpoint after the first pass, or of weights
     that the training itself gives to a target or a teacher."""
     return [each for each in observed.snapshots if each.when in ("start", "late")]
-
-
-def _passed_before(observed: Observed) -> bool:
-    """Whether its first batch came before its state was loaded, as one that shapes the model."""
-    return {"start", "late"} <= {each.when for each in observed.snapshots}
 
 
 def _nearest(saves: Sequence[Snapshot], now: Snapshot) -> Snapshot:

@@ -11,6 +11,8 @@ from doctor.facts.rehearsal_resume import SampleOrder
 
 COMPARED = 3
 """Steps that show whether an epoch begins anew."""
+LEAST = 4
+"""Samples that tell a place in an epoch. Our own number."""
 Steps = dict[int, list[int | str]]
 """Samples by the step that was taken with them."""
 
@@ -50,11 +52,30 @@ def compare(
         ),
         again=(taken - expected).total(),
         left_out=(expected - taken).total(),
+        skipped=_skipped(first, planned, after, saved_step),
         anew=all(
             _from(after, saved_step + 1) == _from(steps, 1)[: len(_from(after, saved_step + 1))]
             for after, steps in zip(moved, planned, strict=True)
         ),
     )
+
+
+def _skipped(
+    first: Sequence[Observed], planned: list[Steps], after: list[Steps], saved_step: int
+) -> int:
+    """Batches of a step, if the resume skips as many batches as steps were taken, and each step
+    takes several; 0 otherwise."""
+    passes = {each.passes for each in first[0].steps if each.s <= saved_step}
+    each = passes.pop() if len(passes) == 1 else 0
+    if each < 2:
+        return 0
+    for whole, now in zip(planned, after, strict=True):
+        done = sum(len(taken) for taken in _until(whole, saved_step).values())
+        begin = [sample for step in sorted(whole) for sample in whole[step]][done // each :]
+        head = now.get(1, [])
+        if done % each or len(head) < LEAST or begin[: len(head)] != head:
+            return 0
+    return each
 
 
 def _steps(observed: Observed) -> Steps:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import deque
 from types import ModuleType
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..foreign import Foreign
 
@@ -18,6 +19,8 @@ REGISTERED = ("_parameters", "_buffers", "_modules")
 """What a module's state_dict() is made of."""
 LARGEST = 2**22
 """Elements of a tensor."""
+STOPS = re.compile(r"early_?stop|patience", re.IGNORECASE)
+"""In names of classes that end a training when it gets no better, also of libraries."""
 DEPTH = 60
 """Frames that are looked at."""
 
@@ -33,6 +36,11 @@ def is_own(kind: type) -> bool:
     return main or bool(path and not path.startswith(here) and not any(
         part in path for part in LIBRARIES
     ))  # fmt: skip
+
+
+def stops_early(kind: type) -> bool:
+    """Whether objects of this class count for how long a result has not improved."""
+    return kind.__dictoffset__ != 0 and bool(STOPS.search(kind.__name__))
 
 
 def attributes(torch: ModuleType, objects: List[Foreign]) -> Dict[str, List[float]]:
@@ -57,20 +65,39 @@ def variables(torch: ModuleType) -> Dict[str, List[float]]:
     """The same of the variables of the user's functions that are running, and of the script:
     numbers that are no counts, unless of a best result, and tensors without a graph."""
     found: Dict[str, List[float]] = {}
-    frame = sys._getframe(1)
+    for function, held in _frames():
+        for name, value in held.items():
+            best = type(value) is int and "best" in name.lower()
+            if type(value) is not float and type(value) is not torch.Tensor and not best:
+                continue
+            numbers = None if getattr(value, "requires_grad", False) else _numbers(torch, value)
+            if numbers is not None and len(found) < MOST:
+                found[f"({function}) {name}"[:LONGEST]] = numbers
+    return found
+
+
+def _frames() -> Iterator[Tuple[str, Dict[str, Any]]]:
+    """Name and variables of the user's functions that are running, and of the script."""
+    frame: Foreign = sys._getframe(1)
     for _ in range(DEPTH):
         path = frame.f_code.co_filename
         if not any(part in path for part in (*LIBRARIES, "/doctor/guard/")):
-            for name, value in list(frame.f_locals.items()):
-                best = type(value) is int and "best" in name.lower()
-                if type(value) is not float and type(value) is not torch.Tensor and not best:
-                    continue
-                numbers = None if getattr(value, "requires_grad", False) else _numbers(torch, value)
-                if numbers is not None and len(found) < MOST:
-                    found[f"({frame.f_code.co_name}) {name}"[:LONGEST]] = numbers
+            yield frame.f_code.co_name, dict(frame.f_locals)
         if frame.f_back is None:
             break
         frame = frame.f_back
+
+
+def names_of(wanted: Set[int], objects: List[Foreign]) -> Dict[int, str]:
+    """Id -> a variable or an attribute that has this object, "(<module>) log_alpha": of the user's
+    functions that are running, and of these objects."""
+    places = [(f"({function}) ", held) for function, held in _frames()]
+    places += [(f"{type(each).__name__}.", each.__dict__) for each in objects]
+    found: Dict[int, str] = {}
+    for prefix, held in places:
+        for name, value in list(held.items()):
+            if id(value) in wanted and prefix + name not in found.values():
+                found.setdefault(id(value), f"{prefix}{name}"[:LONGEST])
     return found
 
 

@@ -6,12 +6,14 @@ import resource
 import time
 import weakref
 from types import ModuleType
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional
 
 from ..foreign import Foreign
 from ..modes import mode_matters
 from ..patches import Patches
+from .hashes import hash_of
 from .imports import after_import
+from .kept_lists import lists_of_tensors
 
 EVALUATING = ("eval", "valid")
 """In names of functions that evaluate."""
@@ -20,8 +22,10 @@ GENERATE = 0
 LEAST_CALLS = 3
 """Calls that make an evaluation, if they have a graph, as a GAN calls a part of it once or twice,
 or are of a module without gradients: an average is evaluated, a teacher is called in each step."""
-MOST = 100
-"""Evaluations that are recorded."""
+TURNS = 5
+"""Times that the first batch comes again. Our own number."""
+MOST, MOST_LISTED = 100, 6
+"""Evaluations that are recorded, and those at which lists of tensors are looked for."""
 
 
 class Evaluation:
@@ -41,6 +45,14 @@ class Evaluation:
         """Samples of the dataset of the first batch that was fetched."""
         self.memory: List[int] = []
         """Bytes in use at each call."""
+        self.first: List[Foreign] = []
+        """The hash of the first batch."""
+        self.other = False
+        """Another batch came since that one."""
+        self.again = 0
+        """Times that it came again, after others."""
+        self.lists: Dict[str, int] = {}
+        """Lengths of the program's lists of tensors when it began."""
         self.module: Optional[Foreign] = None
         """A reference to the module that was switched, where it was in training mode before."""
 
@@ -126,6 +138,8 @@ class Evaluations:
             return
         self.current = Evaluation(self.observer.step)
         self.current.trains = trains
+        if self.count < MOST_LISTED:
+            self.current.lists = lists_of_tensors(self.torch)
         self.current.module = weakref.ref(module) if trained else None
         for each in (module, *module.children()):  # Lightning calls what the module contains
             handle = each.register_forward_pre_hook(self._called, with_kwargs=True)
@@ -157,6 +171,20 @@ class Evaluations:
         current.samples += int(tensors[0].shape[0]) if tensors and tensors[0].dim() else 1
         if current.calls <= 1000:
             current.memory.append(self.in_use())
+            self._look_for_turns(current, tensors)
+
+    def _look_for_turns(self, current: Evaluation, tensors: List[Foreign]) -> None:
+        """Record once that the batches begin from the first one again, as a stream without an
+        end does."""
+        batch = hash_of(self.torch, tensors[:1])
+        current.first = current.first or batch
+        if batch != current.first:
+            current.other = True
+        elif current.other:
+            current.other = False
+            current.again += 1
+            if current.again == TURNS and current.begun:
+                self._report(current, turns=TURNS)
 
     def fetched(self, iterator: Foreign) -> None:
         """A loader gave a batch without gradients."""
@@ -222,8 +250,10 @@ class Evaluations:
         if not (current.begun or with_graphs):
             return
         self.count += 1
+        lists = lists_of_tensors(self.torch) if self.count <= MOST_LISTED else {}
         self.observer.records.write(
             "evaluated", s=current.step, t=time.monotonic() - current.began, calls=current.calls,
             samples=current.samples, memory=current.memory, generated=current.generated,
             graphs=current.graphs if with_graphs else 0, of=current.of,
+            lists={name: [current.lists.get(name, 0), now] for name, now in lists.items()},
         )  # fmt: skip

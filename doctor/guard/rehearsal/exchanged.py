@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import List
+from typing import Dict, List
 
 from ..foreign import Foreign
 from ..parameters import local
 from .records import Records
+from .shadows import holds_average, shadows
+from .state import in_memory
 
 MOST = 65_536
 """Elements of a weight that are compared."""
@@ -28,6 +30,7 @@ class Exchanged:
         self.after: List[Foreign] = []
         """Their values after the last step."""
         self.saved_others = False
+        self.evaluations = 0
 
     def stepped(self, optimizer: Foreign) -> None:
         """The first, the middle and the last weight of the optimizer are as after its step."""
@@ -49,11 +52,41 @@ class Exchanged:
         self.saved_others = self.saved_others or others
         return others
 
-    def goes_on(self, step: int) -> None:
-        """Record whether the next step begins from the weights after the last one again."""
-        if self.saved_others and self._as_after():
+    def goes_on(self, step: int, evaluations: int = 0) -> None:
+        """Record whether the next step begins from the weights after the last one again, or, where
+        there were more `evaluations` than before it, from those of an average."""
+        evaluated, self.evaluations = evaluations > self.evaluations, evaluations
+        if not self.saved_others and not evaluated:
+            return
+        as_after = self._as_after()
+        if self.saved_others and as_after:
             self.records.write("exchanged", s=step)
+        if evaluated and not as_after and (name := self._average()):
+            self.records.write("averaged", s=step, name=name)
         self.saved_others = False
+
+    def _average(self) -> str:
+        """The average whose tensors are equal to all of the compared weights; "" for none."""
+        held: Dict[str, List[Foreign]] = {}
+        found = in_memory(self.torch)
+        optimizers = [o for o in found["optimizer"] if "param_groups" in o.__dict__]
+        for name, tensor in shadows(self.torch, found["holder"], optimizers):
+            held.setdefault(name.partition(") ")[0] + ")", []).append(tensor)
+        for module in found["module"]:
+            if holds_average(type(module)):
+                held.setdefault(f"({type(module).__name__})", []).extend(module.parameters())
+        for name, tensors in held.items():
+            if all(any(self._same(each, weight) for each in tensors) for weight in self.weights):
+                return name
+        return ""
+
+    def _same(self, tensor: Foreign, weight: Foreign) -> bool:
+        one, other = local(tensor), local(weight)
+        return (
+            one.shape == other.shape
+            and one.data_ptr() != other.data_ptr()
+            and bool(self.torch.equal(one.to(other.device, other.dtype), other))
+        )
 
     def _values(self, weight: Foreign) -> Foreign:
         return local(weight).detach().reshape(-1)[:MOST]

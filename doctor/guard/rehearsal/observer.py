@@ -34,6 +34,7 @@ from .failures import Threads
 from .graphs import LOOKS, Graphs
 from .handlers import Wakeup, handlers, lost_flags
 from .loaders import Loaders
+from .numbers import Numbers
 from .records import Records
 from .saves import Saves
 from .settings import Settings
@@ -67,6 +68,7 @@ class Observer:
         self.graphs = Graphs(torch)
         self.wakeup = Wakeup(self.records)
         self.loaders = Loaders(torch, self, self.backwards)
+        self.numbers = Numbers(torch, self)
         self.step = 0
         self.counts: Dict[int, int] = {}
         self.stepping: List[int] = []
@@ -143,7 +145,7 @@ class Observer:
             self.hashed.discard("start")
         self.hash_state("late", once=True)
         self.thread = threading.get_ident()
-        self.exchanged.goes_on(self.step)
+        self.exchanged.goes_on(self.step, self.evaluations.count)
         count = self.counts.get(id(optimizer), 0) + 1
         if count == 1:
             self.begin_steps()
@@ -156,13 +158,15 @@ class Observer:
             self.arithmetic.end()
             passes, self.passed = self.backwards() - self.passed, self.backwards()
             waited, self.loaders.waited = self.loaders.waited, 0.0
+            numbers = self.numbers.step()
             if count <= FULL_UNTIL or count % 100 == 0:
                 rates = [float(r) for r in rates if isinstance(r, (int, float)) or r is not None]
                 self.records.write(
-                    "step", s=count, t=seconds, rates=rates, waited=waited, passes=passes
-                )
+                    "step", s=count, t=seconds, rates=rates, waited=waited, passes=passes,
+                    numbers=numbers,
+                )  # fmt: skip
             self.wakeup.look(count)
-            if count == self.settings.stop_at and self.rank == 0:
+            if count == self.settings.stop_at:
                 self.wait_for_signal(count)
 
     def begin_steps(self) -> None:
@@ -208,7 +212,10 @@ class Observer:
         return session.watch.steady.backwards if session is not None else 0
 
     def wait_for_signal(self, step: int) -> None:
-        """Stay in the middle of this step until the signal has been sent."""
+        """Stay in the middle of this step until the signal has been sent; rank 0 alone."""
+        if self.rank:
+            self.records.write("handles", handlers=handlers())
+            return
         began = time.monotonic()
         frozen = frozen_weights(self.torch)
         self.records.write(
@@ -287,6 +294,7 @@ def install(torch: ModuleType, settings: Settings) -> None:
     Saves(observer).install(torch, patches)
     observer.evaluations.install(patches)
     observer.loaders.install(patches)
+    observer.numbers.install(patches)
     Collectives(torch, settings.records).install()
     observer.batches.watch()
     Threads(observer).install()

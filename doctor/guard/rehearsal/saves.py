@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
 from types import ModuleType
-from typing import Callable, List
+from typing import Callable, Dict, List
 
 from ..foreign import Foreign
 from ..patches import Patches
@@ -18,6 +19,14 @@ from .shards import parts_in, shares_weights
 
 HELD_SECONDS = 2.0
 """For the training to take a step while another thread is about to save its weights."""
+POSITION = re.compile(
+    r"^(?:train_?)?(?:data|stream|iterator|data_?loader|loader|data_?set|data_?iter)"
+    r"(?:_?(?:state|state_dict|position|pos|offset|index))?$",
+    re.IGNORECASE,
+)
+"""A key of a checkpoint under which there is how far the data are read."""
+FEW, MOST_TEXT = 50, 2000
+"""Things in that entry, and characters of it."""
 MOST_HELD = 3
 """Saves that are held so."""
 
@@ -30,6 +39,7 @@ class Saves:
         self.depth = 0
         self.audit = installed()
         self.parts: List[str] = []
+        self.positions: Dict[str, str] = {}
         self.held = 0
 
     def install(self, torch: ModuleType, patches: Patches) -> None:
@@ -76,6 +86,7 @@ class Saves:
             if name == "torch.save" and args:
                 observer.safely(self.hold, args[0])
             self.parts = []
+            self.positions = positions_in(args[0]) if name == "torch.save" and args else {}
             self.depth += 1
             began = time.monotonic()
             own = observer.own_seconds
@@ -145,8 +156,10 @@ class Saves:
         if self.observer.step:
             step, parts, self.parts = self.observer.step, self.parts[:3], []
             self.observer.records.write(
-                "saved", s=step, what=name, path=_text(path), t=seconds, parts=parts
-            )
+                "saved", s=step, what=name, path=_text(path), t=seconds, parts=parts,
+                positions=self.positions,
+            )  # fmt: skip
+            self.positions = {}
             self.observer.batches.saved()
 
     def save_failed(self, name: str, path: Foreign, args: Foreign, error: BaseException) -> None:
@@ -194,6 +207,19 @@ class Saves:
             missing=missing[:5], unexpected=unexpected[:5], missed=len(missing),
             extra=len(unexpected), narrow=_narrow(self.observer.torch, state, args[0]),
         )  # fmt: skip
+
+
+def positions_in(value: Foreign) -> Dict[str, str]:
+    """What a checkpoint says of how far the data are read: the entries whose keys say so, where
+    they are a number or a dict of few things, as text."""
+    found: Dict[str, str] = {}
+    for key, each in list(value.items()) if type(value) is dict else []:
+        few = type(each) is int or (isinstance(each, dict) and 0 < len(each) <= FEW)
+        if isinstance(key, str) and POSITION.search(key) and few:
+            text = repr(each)
+            if len(text) <= MOST_TEXT:
+                found[key[:100]] = text
+    return found
 
 
 def _text(path: Foreign) -> str:

@@ -8,11 +8,12 @@ from types import ModuleType
 from typing import Any, Dict, Iterator, List, Tuple
 
 from ..foreign import Foreign
-from .attributes import attributes, is_own, variables
+from .attributes import attributes, is_own, names_of, stops_early, variables
 from .hashes import Hashes
 from .shadows import holds_average, shadows
 
 MOST_TEXT = 40
+MOST_LOOSE = 100
 FSDP1 = "FullyShardedDataParallel"
 
 Snapshot = Dict[str, Any]
@@ -40,15 +41,16 @@ def snapshot(torch: ModuleType) -> Snapshot:
                         entry = hashes.add(buffer)
                         entry.append(key not in held)
                         buffers[prefix + (f"{owner}.{key}" if owner else key)] = entry
-        states: Dict[str, Foreign] = {}
+        others = (*found["module"], *found["holder"])
+        own = [*found["own"], *(each for each in others if is_own(type(each)))]
+        named: Dict[str, Foreign] = {}
         for optimizer in optimizers:
-            name = _unused(_name_of(optimizer, names), states)
-            states[name] = _optimizer(torch, optimizer, names, hashes)
+            named[_unused(_name_of(optimizer, names), named)] = optimizer
+        states = {name: _optimizer(torch, o, names, hashes) for name, o in named.items()}
+        loose = _loose(named, names, own, hashes)
         for name, tensor in shadows(torch, found["holder"], optimizers):
             weights[name] = hashes.add(tensor)
         hashes.read()
-        others = (*found["module"], *found["holder"])
-        own = [*found["own"], *(each for each in others if is_own(type(each)))]
         held = {**variables(torch), **attributes(torch, own)}
     return {
         "attributes": held,
@@ -56,6 +58,7 @@ def snapshot(torch: ModuleType) -> Snapshot:
         "frozen": _frozen(roots),
         "buffers": buffers,
         "optimizers": states,
+        "loose": loose,
         "schedules": _schedules(found["schedule"]),
         "scalers": _scalers(found["scaler"]),
         "unwrapped": _unwrapped(found["module"], optimizers, names),
@@ -145,7 +148,8 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
         held: Foreign = of_type.get(kind)
         if held is None:
             names = [name for name, base in kinds.items() if issubclass(kind, base)]
-            names += ["holder"] * holds_average(kind) + ["own"] * is_own(kind)
+            names += ["holder"] * holds_average(kind)
+            names += ["own"] * (is_own(kind) or stops_early(kind))
             held = of_type[kind] = found[names[0]] if names else False
         if held is not False:
             held.append(each)
@@ -199,6 +203,28 @@ def _unused(name: str, taken: Dict[str, Foreign]) -> str:
 def _name_of(optimizer: Foreign, names: Dict[int, str]) -> str:
     first = next((p for g in optimizer.param_groups for p in g["params"]), None)
     return f"{type(optimizer).__name__} of {names.get(id(first), 'parameters')}"
+
+
+def _loose(
+    optimizers: Dict[str, Foreign], names: Dict[int, str], own: List[Foreign], hashes: Hashes
+) -> Dict[str, Foreign]:
+    """The parameters of optimizers that are in no module, by the variable or the attribute that
+    has them, or by their place; with the optimizer's name and that place."""
+    found: List[Tuple[Foreign, str, str]] = []
+    for name, optimizer in optimizers.items():
+        for number, group in enumerate(optimizer.param_groups):
+            found += [
+                (each, name, f"group {number}, {at}")
+                for at, each in enumerate(group["params"]) if id(each) not in names
+            ]  # fmt: skip
+    if len(found) > MOST_LOOSE:
+        return {}
+    called = names_of({id(each) for each, _, _ in found}, own)
+    entries: Dict[str, Foreign] = {}
+    for each, name, place in found:
+        entries[called.get(id(each), f"{place} of {name}")] = entry = hashes.add(each)
+        entry += [name, place]
+    return entries
 
 
 def _optimizer(
