@@ -9,7 +9,7 @@ from doctor.errors.match import first
 from doctor.facts.host import Host
 from doctor.hardware.vendors import AMD
 from doctor.judge.check import Verdict, fail
-from doctor.judge.known_errors import PATTERNS, fail_by
+from doctor.judge.known_errors import NO_HIP_CODE, PATTERNS, fail_by
 
 SELECTING = (*AMD.visible, "CUDA_VISIBLE_DEVICES")
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
@@ -44,7 +44,9 @@ def problem(host: Host | Unknown, count: int | None, error: str | None) -> Verdi
     denied = (host.unusable_amd_nodes or {}) if isinstance(host, Host) else {}
     if count or (error is None and count is None and not denied):
         return None
-    row = first(error or "", PATTERNS)
+    row = first(error or "", (NO_HIP_CODE, *PATTERNS))
+    if row is NO_HIP_CODE:
+        return fail_by(row, f"torch's ROCm runs no kernel: {error}")
     if row and row.id not in ROWS:
         return None  # an option of the allocator, memory, a broken GPU: the same on both platforms
     found = f"torch sees no AMD GPU{f': {error}' if error else ''}"

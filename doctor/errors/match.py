@@ -11,7 +11,7 @@ from doctor.errors.cause import Cause
 from doctor.errors.decided import decided
 from doctor.errors.index import ENTRIES
 from doctor.errors.nearness import likeliest
-from doctor.errors.words import is_prose, is_said, is_told
+from doctor.errors.words import is_long, is_prose, is_said, is_told
 from doctor.errors.words import symptoms as symptoms_of
 
 LONGEST = 4_000
@@ -125,7 +125,7 @@ def _told(known: list[Cause], text: str) -> list[Cause]:
     said = symptoms_of(text)
     sure = bool(said) and said[0][0] >= SURE
     told = [row for groups, row in said if groups >= said[0][0] - 1][:MOST_TOLD]
-    if is_prose(text):
+    if is_long(text):
         told = [*likeliest(text, MOST_LIKELY)]
     ids = {each.id for each in known
            if each.role != "condition" and (not sure or _share(each, text) >= MOSTLY)}  # fmt: skip

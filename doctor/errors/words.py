@@ -39,7 +39,7 @@ GAP = 40
 """Characters between two groups that are given in order."""
 
 _MESSAGE = re.compile(
-    r"\w(?:Error|Exception|Warning|Interrupt)\b|"
+    r"\w(?:Error|Exception|Interrupt)\b|\wWarning:|"
     r"\b(?:error|exception|fatal|warning|warn|failed|info)\b\s?[:\[]|"
     r"^\s*\w+(?:\.\w+){1,8}: |(?-i:^\s*\w*[a-z][A-Z]\w*: )|"
     r'Traceback \(|^\s*(?:File "|[\[{<$])|(?:\bGiB\b.{0,80}){2}|\bdifferences? between\b',
@@ -54,6 +54,8 @@ _PERSON = re.compile(
     r"\b(?-i:I)\b|\b(?:i'?m|my|we|our|me|anyone|anybody|someone|please|thanks|thx|hi|hello)\b",
     re.IGNORECASE,
 )
+SEVERAL = 16
+"""Words of one sentence that tells as much as several do. Our own number."""
 PROSE = 8
 """Words of the sentences without such, of a person who quotes some. Our own number."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
@@ -66,6 +68,7 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 """A sentence that asks for a thing, or for knowledge, and tells of no fault."""
+_OTHER_THAN = re.compile(r"\bnot (zero|nan|none|empty|negative|constant)\b", re.IGNORECASE)
 _CONTENT = re.compile(
     r"\b(?:is|'s) (?:fine|ok|okay) for (?:me|us)\b|\bam happy with\b|"
     r"\bis what (?:we|i) (?:had )?expected\b|"
@@ -105,6 +108,12 @@ def is_prose(text: str) -> bool:
     return is_said(text) and bool(_PERSON.search(text)) and len(_SENTENCE.split(text.strip())) > 1
 
 
+def is_long(text: str) -> bool:
+    """Whether a text in words is several sentences, or one as long as several."""
+    several = len(_SENTENCE.split(text.strip())) > 1 or len(text.split()) >= SEVERAL
+    return several and is_said(text)
+
+
 @functools.lru_cache(maxsize=1)
 def symptoms(text: str) -> tuple[tuple[int, Cause], ...]:
     """The symptoms that the text tells of, with their numbers of groups, the most first."""
@@ -122,7 +131,8 @@ def told_sentences(text: str) -> tuple[str, ...]:
     """The sentences that may tell of a fault."""
     if _CONTENT.search(text):
         return ()
-    sentences = _SENTENCE.split(re.sub(r"n['’]t\b", " not", text).strip())
+    plain = _OTHER_THAN.sub(r"non\1", re.sub(r"n['’]t\b", " not", text))
+    sentences = _SENTENCE.split(plain.strip())
     return tuple(each for each in sentences if not _WISH.match(each))
 
 

@@ -52,6 +52,9 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
             index = len(gpus)
             gpus.append(gpu_named(index, "", at, bus_id=at))
         gpus[index] = _state(gpus[index], at, own)
+        if gpus[index].remap_pending is False:  # the GPU was reset since
+            own = [event for event in own if event.xid != ROW_REMAPPED]
+            found = tuple(each for each in found if each.address != at or each in own)
         xids = tuple(event.xid for event in own if event.xid is not None)
         if xids:
             uuid, unread = gpus[index].uuid, {"samples": NOT_IN_REPORT}
@@ -71,6 +74,8 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
     )
 
 
+ROW_REMAPPED = 63
+"""A row of the memory is replaced at the next reset; until then it is pending."""
 FOLLOWS = ("cuda-illegal-access", "gpu-not-started")
 """What programs and the driver print of a GPU at fault that goes away under them."""
 

@@ -102,6 +102,10 @@ PAST = re.compile(
     re.IGNORECASE,
 )
 """What a person tells of another time or of another thread."""
+TELLS = re.compile(r"`[^`]{4,200}`[^`]{24}|[^`]{24}`[^`]{4,200}`(?!\W*$)")
+"""A sentence of a person around what is quoted in it: no machine is returned for it."""
+ALONE = 5
+"""Lines of a text that is such a sentence and no report beside it."""
 SCHEDULED = re.compile(r"Successfully assigned \S{1,120} to |\bScheduled\s+pod/")
 """The pod waited, and got its node."""
 PCI_ROWS = ("pcie-link-errors", "iommu-blocks-gpu")
@@ -149,7 +153,8 @@ def read(lines: list[str]) -> Reading:
     if import_error is None and any(map(IMPORTING.search, lines)):
         import_error = next((match[1] for line in lines if (match := MISSING.match(line))), None)
     printed = [line for line in lines if _prints(line)]
-    driver, code = _driver_start(printed)
+    alone = len(lines) <= ALONE
+    driver, code = _driver_start([each for each in printed if alone or not TELLS.search(each)])
     kernel, cuda, cudnn, kfd = (_first(printed, ids) for ids in (KERNEL, CUDA, CUDNN, KFD))
     cuda_error = cuda[1] if cuda else next(filter(START.search, printed), None)
     broken = next((match[1] for line in lines

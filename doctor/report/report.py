@@ -169,7 +169,7 @@ class Report:
             case Outcome.RETURN | Outcome.FIX if self.facts.subject == "fleet":
                 return _first_observed(self.faults or self.with_status(Status.FAIL))
             case Outcome.RETURN:
-                return f"{_first_observed(self.faults)}; {GIVE_BACK}"
+                return f"{_first_observed((_leading(self.faults),))}; {GIVE_BACK}"
         return _first_fix(self.with_status(Status.FAIL))
 
     @property
@@ -196,10 +196,15 @@ NEEDS_MORE = ("Look at ", "Cause not known.")
 """How a fix begins whose first sentence alone is no next step."""
 
 
+def _leading(findings: Sequence[Finding]) -> Finding:
+    """The first one, or one that leads before it."""
+    return next((each for each in findings if each.check.leads), findings[0])
+
+
 def _first_fix(findings: Sequence[Finding]) -> str:
     """The code of the first one, or of one that leads, and the first sentence of its fix, with a
     place or without a cause also the second; of an error with several causes the error."""
-    first = next((each for each in findings if each.check.leads), findings[0])
+    first = _leading(findings)
     line = first.fix.split("\n")[0]
     if line == SEVERAL:
         return _first_observed((first,))

@@ -122,7 +122,60 @@ DEFECT = (
 def test_the_defect_of_a_gpu_leads_before_the_error_that_it_raised() -> None:
     facts = facts_of_text(DEFECT, "report")
     report = Report(facts=facts, findings=findings_of(facts))
-    assert report.next_action.startswith("GPU003: The GPU must be replaced")
+    assert report.next_action.startswith("GPU003: GPU 0")
+    assert report.findings[0].check.code != "GPU003"
+    (defect,) = (each for each in report.findings if each.check.code == "GPU003")
+    assert defect.fix.startswith("The GPU must be replaced")
+
+
+TRAY = (
+    "NVL72, all_reduce_perf over 8 GPUs fails with `CUDA error: 'system not yet initialized'`-like "
+    "errors that come from the second host only.\n\n"
+)
+FABRIC = """GPU 00000008:01:00.0
+    Product Name                          : NVIDIA GB200
+    GPU UUID                              : GPU-00000000-0000-4000-8000-000000000000
+    Fabric
+        State                             : In Progress
+        Status                            : N/A
+"""
+
+
+def test_a_sentence_beside_a_report_returns_no_machine() -> None:
+    facts = facts_of_text(TRAY + FABRIC, "report")
+    found = {each.check.code: each.verdict.status for each in findings_of(facts)}
+    assert found["GPU003"] is Status.WARN
+    assert found["DRV001"] is not Status.FAIL
+
+
+REMAPPED = """    Product Name                          : NVIDIA H200
+    Remapped Rows
+        Correctable Error                 : 0
+        Uncorrectable Error               : 1
+        Pending                           : {}
+        Remapping Failure Occurred        : No
+
+May 10 02:11:08 n kernel: [918221.4] NVRM: Xid (PCI:0000:ab:00): 63, pid='<unknown>', Row Remapper
+"""
+
+
+@pytest.mark.parametrize(("pending", "status"), [("No", Status.PASS), ("Yes", Status.WARN)])
+def test_a_row_that_was_replaced_since_is_no_fault(pending: str, status: Status) -> None:
+    facts = facts_of_text("GPU 00000000:AB:00.0\n" + REMAPPED.format(pending), "report")
+    found = {each.check.code: each.verdict.status for each in findings_of(facts)}
+    assert found["GPU003"] is status
+
+
+def test_on_rocm_a_kernel_without_code_gets_the_remedy_of_rocm() -> None:
+    found = findings(
+        "RuntimeError: HIP error: invalid device function\n\n"
+        "$ python -c 'import torch; print(torch.__version__)'\n2.7.1+rocm6.3\n"
+        ">>> torch.__version__\n'2.7.1+rocm6.3'\n>>> torch.cuda.is_available()\nTrue\n"
+        ">>> torch.cuda.device_count()\n2\n"
+    )
+    problem = next(each for each in found.values() if each.is_problem)
+    assert "HIP_VISIBLE_DEVICES" in problem.fix
+    assert "cu128" not in problem.fix
 
 
 AMD = (

@@ -44,12 +44,13 @@ ROWS = (
         examples=("RuntimeError: HIP error: invalid device function",
             "rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal "
               "seek for GPU arch : gfx1032"),
-        why="The ROCm build or its libraries have no code for this GPU's gfx number, or an "
-            "extension of the program has none.",
-        fix="Install the ROCm wheel whose list has the GPU (rocminfo names its gfx). A consumer "
-            "GPU runs with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx1031 to "
-            "gfx1036, 11.0.0 for gfx1101 to gfx1103. Rebuild extensions with PYTORCH_ROCM_ARCH "
-            "set.",
+        why="The ROCm build or its libraries have no code for this GPU's gfx number, often that "
+            "of the processor's own GPU, or an extension of the program has none.",
+        fix="Hide a GPU of the processor that rocminfo lists beside the card: HIP_VISIBLE_DEVICES "
+            "with the card's number. If it is the card: install the ROCm wheel whose list has it. "
+            "A consumer GPU runs with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for "
+            "gfx1031 to gfx1036, 11.0.0 for gfx1101 to gfx1103. Rebuild extensions with "
+            "PYTORCH_ROCM_ARCH set.",
         owner=Owner.ENVIRONMENT,
         commands=("rocminfo | grep gfx",),
     ),

@@ -119,6 +119,8 @@ ROWS = (
             "class|classes|label",
             "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
             "never_changes|frozen every|each|all|epoch|epochs !loss !train !runs !seed",
+            "predict|predicts|predictions|output|outputs|forecast|regress mean|average|constant|"
+            "same>line|value|number|curve every|each|all|any|whatever|no_matter !loss",
             "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
             "network same|only|one|single|always|every$|all$>class$|classes|label|"
             "background|majority|category|negative|positive|zeros|mask !labels !stuck "
@@ -137,7 +139,9 @@ ROWS = (
             "normalization.",
         fix="Overfit 20 samples of all classes with a tenth of the rate. If that works, balance: "
             "class weights, a weighted sampler, dice or focal loss for segmentation, crops with "
-            "foreground. If not, print the inputs, and the spread of the logits over a batch.",
+            "foreground. If not, print the inputs, and the spread of the logits over a batch. A "
+            "regression that gives the mean: predictions [N, 1] beside targets [N] make the loss "
+            "a mean over [N, N], of which a UserWarning of mse_loss tells.",
         role="symptom",
         commands=("doctor run --model FILE.py:factory", "doctor guard -- python train.py",),
     ),
@@ -198,7 +202,7 @@ ROWS = (
             "steps|points|curve|values|plot !@eval !between",
             "no_log loss|column|table|training_loss|shows|says|trainer !dmesg !crash",
             "loss|metrics|logs|wandb|tensorboard|training_loss @not>show|log|logged|"
-            "display|print|appear|updat",
+            "display|print|appear|updat !error !flat !accumul",
             "wandb|tensorboard|mlflow empty|nothing|no_data|no_metric|no_curve",
             "wandb|tensorboard|mlflow @not>show|see|log|plot|display|appear|updat",
         ),

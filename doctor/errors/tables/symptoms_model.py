@@ -144,9 +144,14 @@ ROWS = (
             "weights|parameters|params @not|same|identical chang|updat|move|same|after",
         ),
         examples=("fine-tuning has no effect", "same output as the base model"),
-        why="The adapter is not active or was not saved with values, weights did not move (16-bit "
-            "rounding, rate too small), or another file is loaded.",
-        fix="The B matrices of LoRA must not be zero, and norms must differ from the base's.",
+        why="Weights did not move (updates lost to 16-bit rounding, rate too small, an optimizer "
+            "that was built before the model was wrapped), the loss was over no token (assistant "
+            "masks without generation markers in the template), the adapter is not active or was "
+            "saved without values, or another file is loaded.",
+        fix="Compare the weights with those of the base first. Equal: keep fp32 weights and "
+            "compute under autocast, build the optimizer after wrapping (fsdp_use_orig_params), "
+            "decode the labels that are not -100. Different: the B matrices of LoRA must not be "
+            "zero, the adapter must be active, and the loaded file the trained one.",
         role="symptom",
         commands=("doctor scan CHECKPOINT", "doctor scan CHECKPOINT --baseline BASE"),
     ),

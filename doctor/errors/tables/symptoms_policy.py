@@ -43,9 +43,9 @@ ROWS = (
     Cause(id="policy-loss-near-zero",
         words=("grpo|rloo|reinforce|ppo|policy loss>@zero !reward !rewards !advantage",),
         examples=("GRPO loss is 0 from the start", "why is the loss zero in GRPO"),
-        why="No fault by itself: advantages of a group have the mean 0, and with one update per "
-            "batch their ratio is 1, so that the printed loss is the KL term alone. The gradient "
-            "is not 0.",
+        why="No fault by itself, unless reward_std is 0: advantages of a group have the mean 0, "
+            "and with one update per batch their ratio is 1, so that the printed loss is the KL "
+            "term alone. The gradient is not 0.",
         fix="Judge by reward, reward_std and grad_norm instead. A fault is reward_std 0 "
             "(frac_reward_zero_std 1): all answers to a prompt get one reward; or grad_norm 0.",
         role="symptom",

@@ -93,13 +93,16 @@ ROWS = (
             "@eval slow|slower|longer|takes_longer|hours|forever|takes_forever|half_of_the_time|"
             "most_of_the_time than|longer|slow|epoch|train|training|time|very !loss !worker "
             "!accuracy",
+            "torchrun|accelerate|launch|rank|ranks|ddp preprocess|collat|tokeni|augment|cpu "
+            "slow|slower !gpu",
         ),
         examples=("tokenizing the dataset takes longer than training",
             "evaluation takes longer than training"),
-        why="It runs on one core or sample by sample, is done again in each run and on each rank, "
-            "or an evaluation generates token by token, keeps all logits and reads the whole set "
-            "each time.",
-        fix="Preparation: batched=True, num_proc = cores, a fast tokenizer, once on rank 0 and "
+        why="It runs on one core (torchrun sets OMP_NUM_THREADS=1 where it is not set) or sample "
+            "by sample, is done again in each run and on each rank, or an evaluation generates "
+            "token by token, keeps all logits and reads the whole set each time.",
+        fix="Under torchrun export OMP_NUM_THREADS=cores/ranks, or prepare in workers. "
+            "Preparation: batched=True, num_proc = cores, a fast tokenizer, once on rank 0 and "
             "saved (save_to_disk); a function or argument that changes makes the cache useless. "
             "Evaluation: less often, a fixed part of some hundred samples, a larger batch (no "
             "gradients), all ranks, prediction_loss_only=True or preprocess_logits_for_metrics, "

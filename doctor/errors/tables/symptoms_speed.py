@@ -197,7 +197,9 @@ ROWS = (
         examples=("2 GPUs are slower than one", "poor scaling over nodes", "DDP is slow"),
         why="The exchange of gradients costs more than it saves: small steps, PCIe without peer "
             "access, a network that NCCL does not use, or a batch that was divided.",
-        fix="Compare samples per second of all GPUs, not steps. One machine: nvidia-smi topo -m "
+        fix="Compare samples per second of all GPUs, not steps: N processes take N batches in "
+            "each, so that max_steps is to be divided by N. find_unused_parameters=True searches "
+            "the graph in each step: take the unused branch out. One machine: nvidia-smi topo -m "
             "shows the links; without NVLink accumulate gradients with no_sync and take larger "
             "micro-batches, DistributedDataParallel instead of DataParallel. Several: with "
             "NCCL_DEBUG=INFO the line NET/Socket means TCP in place of InfiniBand or RoCE "

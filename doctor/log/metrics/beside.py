@@ -30,7 +30,8 @@ _HOST = (
 )
 _DEVICE = (
     r"(?:(?:max|peak|gpu|cuda|vram|allocated|reserved|active|device)[_ /]?){0,3}"
-    rf"(?:mem(?:ory)?{_OF}|vram|gpu_mem{_OF})|(?:cuda:?\d{{0,2}} )?(?:max[_ ])?allocated|ma"
+    rf"(?:mem(?:ory)?{_OF}|vram|gpu_mem{_OF})|(?:cuda:?\d{{0,2}} )?(?:max[_ ])?"
+    r"(?:alloc(?:ated)?|reserved)|ma"
 )
 _VALUE = r"(?P<{0}>\d{{1,9}}(?:\.\d{{1,4}})?)"
 MEMORY = re.compile(
@@ -95,7 +96,7 @@ REFUSES = re.compile(
     r"(?:example|sample|record|row|conversation|image|document|entry|line)\b(?!s| [\"']?\d)"
 )
 CUES = (
-    "mem", "ram", "rss", "allocated", "num examples", "dropp", "filter", "skipp", "remov",
+    "mem", "ram", "rss", "alloc", "reserved", "num examples", "dropp", "filter", "skipp", "remov",
     "discard", "ignor", "exclud", "examples/s", "invalid", "abnormal", "util", "busy", "sm_",
     "wait", "load", "fetch", "get_batch", "max_ma",
 )  # fmt: skip

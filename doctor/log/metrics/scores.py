@@ -90,6 +90,10 @@ IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_
 STARRED = re.compile(r"^\s{0,4}\*\s{1,4}((?:acc|prec|top)[@_-]?1)\b:? {1,3}(\d{1,3}\.\d{1,6})\b")
 """` * Acc@1 71.2 Acc@5 90.4`, the mean over an evaluation that torch's ImageNet example prints."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
+MARKED = re.compile(
+    r"\s{1,8}(?:<-{1,2} ?|[^\w\s]{1,3}\s?)?(?:new )?best(?: so far| model)?[^\w\s]{0,3}\s{0,8}$"
+)
+"""Behind the row of an epoch that is the best so far: `*best*`, `(best)`, `<- best`."""
 LATENT = "latent_kl"
 RECONSTRUCTS = re.compile(r"\brec(?:on|_loss)|\belbo\b")
 """Beside it a KL divergence is that of an autoencoder's latents, not of a policy."""
@@ -142,6 +146,7 @@ def _read_notebook(number: int, lower: str, evaluates: bool, curves: Curves) -> 
 
 def _values(lower: str) -> Iterator[tuple[str, float]]:
     yield from values_beside(lower)
+    lower = MARKED.sub("", lower) if "best" in lower else lower
     if "best" in lower or ("|" not in lower and not any(word in lower for word in CUES)):
         return
     found = SCORES.findall(lower)
