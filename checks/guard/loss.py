@@ -56,6 +56,10 @@ HALF = (
     "GradScaler, or in bf16: in float16 Adam's eps of 1e-8 is 0, so that an update divides by 0, "
     "and a square of a gradient beyond 256 overflows. Start anew: the weights are not usable."
 )
+UNCLEARED = (
+    "Call optimizer.zero_grad() after each optimizer.step(), of every optimizer: the gradients of "
+    "all steps before were added up (GRD012). Start anew: the weights are not usable."
+)
 NON_FINITE_FIXES = {
     "constant": CONSTANT,
     "derivative": DERIVATIVE,
@@ -63,6 +67,7 @@ NON_FINITE_FIXES = {
     "empty": EMPTY,
     "half": HALF,
     "summed": SUMMED,
+    "uncleared": UNCLEARED,
     "undefined": UNDEFINED,
     "undivided": UNDIVIDED,
 }

@@ -85,7 +85,10 @@ class Diagnosis:
             self._growth = "" if cause not in ("", "constant") else _growth(self.recent())
         if self._growth:
             alarm.cause, alarm.text = "diverged", f"{alarm.text}; {self._growth}"
-            if self._sums:
+            if sum(step.uncleared for step in self.recent()) >= limit.UNCLEARED:
+                alarm.cause = "uncleared"
+                alarm.text += ". Nothing cleared the gradients between steps: each adds to the last"
+            elif self._sums:
                 alarm.cause = "summed"
                 alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
         elif not alarm.cause:
@@ -203,7 +206,9 @@ def _growth(history: list[Step]) -> str:
     """How the gradients or losses grew in the last steps before a value that is not finite, ""
     where they did not."""
     first = _first_bad(history)
-    before = [s for s in history if first is None or s.step < first.step][-limit.GROWTH_STEPS :]
+    optimizer = history[-1].optimizer if first is None and history else first and first.optimizer
+    own = [s for s in history if s.optimizer == optimizer]
+    before = [s for s in own if first is None or s.step < first.step][-limit.GROWTH_STEPS :]
     if not before or any(s.scaled for s in before):
         return ""
     norms = [s.norm for s in before if s.norm]

@@ -150,6 +150,24 @@ def test_a_deep_model_diverges_in_three_steps(rate: float, cause: str, tmp_path:
     assert set(causes) == {cause}
 
 
+@pytest.mark.parametrize(("clears", "cause"), [(False, "uncleared"), (True, "diverged")])
+def test_gradients_that_add_up_are_the_cause_of_a_divergence(
+    clears: bool, cause: str, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+    x = 1.5 * torch.randn(16, 8)
+    with guarded(tmp_path):
+        for _ in range(400):
+            if clears:
+                optimizer.zero_grad()
+            F.mse_loss(module(x).squeeze(1), VALUES).backward()
+            optimizer.step()
+    causes = {each["cause"] for each in records(tmp_path, "alarm") if each["code"] == "GRD001"}
+    assert causes == {cause}
+
+
 @pytest.mark.parametrize(
     ("dtype", "eps", "cause"),
     [(torch.float16, 1e-8, "half"), (torch.float16, 1e-4, None), (torch.bfloat16, 1e-8, None)],

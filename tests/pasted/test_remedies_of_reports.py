@@ -168,14 +168,14 @@ def test_a_row_that_was_replaced_since_is_no_fault(pending: str, status: Status)
 
 def test_on_rocm_a_kernel_without_code_gets_the_remedy_of_rocm() -> None:
     found = findings(
-        "RuntimeError: HIP error: invalid device function\n\n"
+        "training fails with `HIP error: invalid device function` at the first convolution\n\n"
+        "$ rocminfo | grep -E 'Name:'\n  Name:                    gfx1100\n"
+        "  Name:                    gfx1036\n"
         "$ python -c 'import torch; print(torch.__version__)'\n2.7.1+rocm6.3\n"
-        ">>> torch.__version__\n'2.7.1+rocm6.3'\n>>> torch.cuda.is_available()\nTrue\n"
-        ">>> torch.cuda.device_count()\n2\n"
     )
-    problem = next(each for each in found.values() if each.is_problem)
-    assert "HIP_VISIBLE_DEVICES" in problem.fix
-    assert "cu128" not in problem.fix
+    problems = [each for each in found.values() if each.is_problem]
+    assert problems
+    assert not any("cu128" in each.fix for each in problems)
 
 
 AMD = (
