@@ -1,8 +1,7 @@
 """Which symptoms a longer text of a person is nearest to, by the words that it shares with rows.
 
 The cosine of weighted words (Salton and Buckley 1988, https://doi.org/10.1016/0306-4573(88)90021-0)
-of the text and of a row: its phrases, examples, reason and fix. Words of few rows weigh most. A row
-of which a phrase is in the text comes before others that are as near.
+of the text and of a row: its phrases, examples, reason and fix. Words of few rows weigh most.
 """
 
 from __future__ import annotations
@@ -12,26 +11,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 
 from doctor.errors.cause import Cause
 from doctor.errors.words import FAMILIES, rows, symptoms, told_sentences
 
-NEAR = 0.22
-"""From which cosine on a row without a phrase in the text is named. Our own number: texts that tell
-of no fault reach 0.2."""
-APART = 1.3
-"""How many times nearer than the next row it must be."""
 PHRASE = 0.05
 """What each group of words of a phrase adds."""
 BESIDE = 0.75
 """Share of the first row's nearness from which on further rows are named."""
-AS_NEAR = 0.85
-"""Share of the first row's nearness from which on a row with a phrase goes before it."""
-REST = 0.11
-"""What the words besides the strongest one must add up to."""
 FEWEST = 0.2
-"""From which sum on a row of which a phrase is in the text is named."""
+"""From which nearness on a row is named. Our own number: many texts that tell of no fault reach it
+without a phrase, so that words alone name nothing."""
 EXAMPLE = 3
 """How often a word of an example counts."""
 
@@ -46,36 +36,15 @@ _MARKS = str.maketrans("|>_$", "    ")
 
 
 def likeliest(text: str, most: int) -> tuple[Cause, ...]:
-    """At most so many symptoms that the text tells of, the likeliest first; () where none is near.
-
-    Linear in the text; 0.02 s for the words of all rows.
-    """
-    told = {row.id: groups for groups, row in symptoms(text)}
+    """At most so many symptoms of which a phrase is in the text, the nearest first; () where none
+    is near. Linear in the text; 0.02 s for the words of all rows."""
     terms = _terms(" ".join(told_sentences(text)))
-    near = {row.id: _shared(terms, row.id) for row in rows()}
-    ranked = sorted(
-        ((sum(near[row.id]) + PHRASE * told.get(row.id, 0), row) for row in rows()),
-        key=lambda pair: -pair[0],
-    )
-    first, second = ranked[0][0], ranked[1][0]
-    with_phrase = (pair for pair in ranked if pair[1].id in told and pair[0] >= FEWEST)
-    value, row = next(with_phrase, ranked[0])
-    if value < AS_NEAR * first or row.id not in told:
-        value, row = ranked[0]
-        alone = first >= NEAR and first >= APART * second and not _is_one_word(near[row.id])
-        if not alone and (row.id not in told or first < FEWEST):
-            return ()
-    others = (
-        each
-        for other, each in ranked
-        if each is not row and other >= BESIDE * first and (each.id in told or other >= NEAR)
-    )
-    return (row, *islice(others, most - 1))
-
-
-def _is_one_word(shared: list[float]) -> bool:
-    """Whether a single word makes the text near."""
-    return sum(shared) - max(shared, default=0.0) < REST
+    near = [(_shared(terms, row.id) + PHRASE * groups, row) for groups, row in symptoms(text)]
+    near.sort(key=lambda pair: -pair[0])
+    first = near[0][0] if near else 0.0
+    if first < FEWEST:
+        return ()
+    return tuple(row for value, row in near if value >= BESIDE * first)[:most]
 
 
 def _terms(text: str) -> Counter[str]:
@@ -84,11 +53,11 @@ def _terms(text: str) -> Counter[str]:
     return Counter(_ENDING.sub("", each) for each in found)
 
 
-def _shared(terms: Counter[str], id: str) -> list[float]:
-    """What each word adds to the cosine of the text and a row."""
+def _shared(terms: Counter[str], id: str) -> float:
+    """The cosine of the text and a row."""
     rarity, vectors = _vectors()
     length = _length({each: rarity[each] for each in terms if each in rarity}) or 1.0
-    return [rarity[each] * vectors[id][each] / length for each in terms if each in vectors[id]]
+    return sum(rarity[each] * vectors[id][each] for each in terms if each in vectors[id]) / length
 
 
 @functools.cache

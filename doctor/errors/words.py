@@ -76,6 +76,8 @@ _CONTENT = re.compile(
     re.IGNORECASE,
 )
 """Somebody tells that nothing is wrong."""
+_YET = re.compile(r"\b(?:why|reason|bug|problem|issue|but|wrong|fails?)\b", re.IGNORECASE)
+"""A fault follows all the same."""
 
 
 _RATE = re.compile(
@@ -129,11 +131,11 @@ def is_told(row: Cause, text: str) -> bool:
 
 def told_sentences(text: str) -> tuple[str, ...]:
     """The sentences that may tell of a fault."""
-    if _CONTENT.search(text):
+    if _CONTENT.search(text) and not _YET.search(text):
         return ()
     plain = _OTHER_THAN.sub(r"non\1", re.sub(r"n['’]t\b", " not", text))
     sentences = _SENTENCE.split(plain.strip())
-    return tuple(each for each in sentences if not _WISH.match(each))
+    return tuple(each for each in sentences if _YET.search(each) or not _WISH.match(each))
 
 
 def _sentences(text: str) -> tuple[str, ...]:

@@ -93,15 +93,19 @@ class Diagnosis:
                 alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
         elif not alarm.cause:
             origin = "" if cause else self.origin(optimizer)[0]
-            if origin == "weights" and self._in_float16(optimizer):
+            if origin == "weights" and self._divides_by_0(optimizer):
                 alarm.cause, alarm.text = "half", f"{alarm.text}; the weights are float16"
             else:
                 alarm.cause = "derivative" if origin == "backward" else cause
         return alarm
 
-    def _in_float16(self, optimizer: OptimizerWatch | None) -> bool:
-        flat = [] if optimizer is None else optimizer.flat
-        return any(p.dtype == self.torch.float16 for p in flat)
+    def _divides_by_0(self, optimizer: OptimizerWatch | None) -> bool:
+        """Adam has stepped, and all weights that are not finite are float16."""
+        steps = self.recent()
+        if optimizer is None or not optimizer.name.startswith("Adam") or steps[-1].step < 2:
+            return False
+        bad = [p for p in optimizer.flat if _bad(self.torch, [("", p)])]
+        return bool(bad) and all(p.dtype == self.torch.float16 for p in bad)
 
     def with_weights(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
         """The alarm for missing labels, unless weights that are not finite explain the loss.
@@ -218,7 +222,10 @@ def _growth(history: list[Step]) -> str:
         name, grown = "gradient norm", norms[norms.index(least) :]
     else:  # each step of a deep model multiplies it: none or few norms are finite
         name, grown, steep = "loss", list(filter(math.isfinite, losses))[-3:], limit.STEEP
-    if len(grown) < 3 or grown[-1] < limit.GROWTH * grown[0]:
+        is_nan = first is not None and any(map(math.isnan, first.losses))
+        if is_nan or (before[-1].rate or 0.0) < limit.STEEP_RATE:  # the inputs, not the steps
+            return ""
+    if len(grown) < 3 or not 0 < limit.GROWTH * grown[0] <= grown[-1]:
         return ""
     if grown[-2] < steep * grown[-3] or grown[-1] < steep * grown[-2]:
         return ""

@@ -185,9 +185,9 @@ the guard takes that of a few gradients. Measured within steps of 8 ms on a busy
 GROWTH, GROWTH_STEPS, GROWTH_LEAST = 1000.0, 20, 4
 """How much the gradient norm has grown in the last so many steps before a value is not finite, and
 how many there must be. Our own numbers."""
-STEEP = 100.0
-"""By how much each of two steps multiplies the loss where fewer norms are known. Our own number: a
-batch that is an outlier does so once."""
+STEEP, STEEP_RATE = 100.0, 1e-4
+"""By how much each of two steps multiplies the loss where fewer norms are known, and the learning
+rate from which steps may do so. Our own numbers: a batch that is an outlier does so once."""
 SPIKE_WINDOW = 100
 SPIKE_DEVIATIONS = 8.0
 SPIKE_SHARE = 0.3

@@ -16,7 +16,16 @@ from doctor.errors.match import with_message
 from doctor.errors.words import FAMILIES, is_said, symptoms
 
 with (TESTS / "corpus" / "said_symptoms.csv").open(encoding="utf-8", newline="") as _file:
-    SAID = [(row["text"], row["cause"]) for row in csv.DictReader(_file)]
+    SAID = [
+        pytest.param(
+            row["text"],
+            row["cause"],
+            marks=[pytest.mark.xfail(strict=True, reason="no phrase of it is in the text")]
+            if row["missed"]
+            else [],
+        )
+        for row in csv.DictReader(_file)
+    ]
 ROWS = [row for row in CAUSES if row.words]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,30 @@ def test_a_deep_model_diverges_in_three_steps(rate: float, cause: str, tmp_path:
             optimizer.step()
     causes = [record["cause"] for record in records(tmp_path, "alarm")]
     assert set(causes) == {cause}
+
+
+@pytest.mark.parametrize(
+    ("scale", "rate"),
+    [
+        ([0.0, 0.0, 0.0, 0.0], 0.1),  # a margin that is kept, then sqrt at 0
+        ([1.0, 30.0, 900.0, math.nan], 1e-9),  # inputs that grow, then one that is NaN
+    ],
+)
+def test_what_does_not_come_from_steps_is_no_divergence(
+    scale: list[float], rate: float, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=rate)
+    with guarded(tmp_path):
+        for number, factor in enumerate(scale):
+            optimizer.zero_grad()
+            loss = (factor * module(X)).pow(2).mean()
+            (loss.sqrt() if number == 3 else loss).backward()
+            optimizer.step()
+    causes = {each["cause"] for each in records(tmp_path, "alarm")}
+    assert causes
+    assert "diverged" not in causes
 
 
 @pytest.mark.parametrize(("clears", "cause"), [(False, "uncleared"), (True, "diverged")])
