@@ -170,6 +170,20 @@ def test_a_link_changes_its_own_place_alone(tmp_path: Path) -> None:
     assert "outside" in (tmp_path / audit.FILE).read_text()
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_move_that_mounts_turn_into_a_copy_rewrites_nothing(tmp_path: Path, moved: bool) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    last = output / "last.ckpt"
+    last.write_bytes(b"1")
+    listener = audit.Audit(audit.Events(Settings(str(tmp_path), str(output), (str(tmp_path),))))
+    if moved:
+        listener("os.rename", (str(tmp_path / "new"), str(last), -1, -1))
+    listener("open", (str(last), "wb", os.O_WRONLY | os.O_TRUNC))
+    found = tmp_path / audit.FILE
+    assert ("rewrite" in (found.read_text() if found.exists() else "")) is not moved
+
+
 @pytest.mark.parametrize("looks", [0, 2])
 def test_a_module_that_is_looked_for_and_imported_later(
     looks: int, monkeypatch: pytest.MonkeyPatch

@@ -80,6 +80,9 @@ class Audit:
         self.output = events.settings.output.rstrip("/")
         self.removed = ""
         """The last one that was removed as the newest; what is below it is removed with it."""
+        self.arriving = ""
+        """Where the last rename from outside {output} went to. Under confinement it fails, as
+        {output} is a mount of its own, and shutil.move copies instead: that is no rewriting."""
         self.saving: Callable[[str], None] = lambda path: None
         """Called before Python code writes a file that looks like a checkpoint's into {output}."""
         self.allowed = tuple(path.rstrip("/") + "/" for path in events.settings.writable)
@@ -131,8 +134,11 @@ class Audit:
             self.wrote(event, _absolute(path, _at(args, place)))
 
         path = _absolute(args[1], _at(args, 3))
-        if event == "os.rename" and WEIGHTS.search(path) and self._in_output(path):
-            self.events.report("renamed", event, path)
+        if event == "os.rename" and self._in_output(path):
+            if not self._in_output(_absolute(args[0], _at(args, 2))):
+                self.arriving = path
+            if WEIGHTS.search(path):
+                self.events.report("renamed", event, path)
 
     def linked(self, event: str, args: Foreign) -> None:
         """A link is made: where it points to is not changed."""
@@ -167,7 +173,7 @@ class Audit:
             written = os.stat(path).st_size > 0
         except OSError:
             return
-        if written and self._in_output(path):
+        if written and self._in_output(path) and path != self.arriving:
             self.events.report("rewrite", event, path)
 
     def removes(self, event: str, path: str) -> None:
