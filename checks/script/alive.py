@@ -11,7 +11,17 @@ from doctor.checks.script.training import Trained, Training
 from doctor.facts.script import Assignment, Call, Value
 
 Key = tuple[object, str]
-IDLE = ("state_dict", "zero_grad", "save", "log", "evaluate", "predict", "print", "len", "repr")
+IDLE = (
+    "state_dict",
+    "zero_grad",
+    "save",
+    "log",
+    "evaluate",
+    "predict",
+    "print",
+    "len",
+    "get_last_lr",
+)
 """Beginnings of names of what trains nothing."""
 KEEPERS = {"append", "add", "extend", "register", "update", "insert"}
 """Methods of a container that keep what they are given."""
