@@ -60,9 +60,13 @@ def test_a_method_that_gathers_and_steps_once(parts: dict[str, str], slug: str) 
         {"first": ZERO, "last": "if loss.isfinite(): break"},  # an attempt is repeated
         {"first": ZERO, "last": "kept.append([p.grad for p in self.model.parameters()])"},
         {"first": ZERO, "last": "self.keep()"},
+        {"first": ZERO, "last": "self.optimizer.microbatch_step()"},
+        # every sample's gradient is clipped, as differential privacy needs it
+        {"first": ZERO,
+         "last": f"{CLIP}\n            kept.append([p.grad for p in self.model.parameters()])"},
         {"first": ZERO, "last": "self.optimizer.step()", "after": ZERO},
     ],
-)
+)  # fmt: skip
 def test_a_method_that_steps_as_it_should(parts: dict[str, str]) -> None:
     found = codes(METHOD.format(**(PARTS | parts)))
     assert not {"zeroed-while-accumulating", "clipped-while-accumulating"} & found.keys(), found

@@ -169,27 +169,34 @@ def _steps_after_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]
             yield number, name, before
 
 
-OF_STEPS = re.compile(r"zero_grad|clip_grad|no_grad|enable_grad|requires_grad|_grad_enabled")
-"""What has "grad" in its name and keeps no gradient."""
+READS = re.compile(
+    r"\.grad\b|(?<![a-z])(?:grads|gradients)(?![a-z_])|(?:get|flat|save|store|collect|copy)\w*_grad"
+)
+"""What reads gradients, by its name: no limit of a clip and no number of batches."""
 
 
 def _keeps_gradients(reading: Training, step: Call, backward: Call) -> bool:
     """The loop of backward() reads gradients, as to project those of several tasks; or it is left
-    before its end, as where an attempt is repeated; or a function of the file may do either."""
+    before its end, as where an attempt is repeated; or a function of the file, or another method
+    of the optimizer, may do either."""
     loop = backward.loops[-1]
     places = [each for each in reading.stores if loop in each.loops]
     calls = [reading.calls[n] for n in reading.by_loop[loop]]
     names = [name for each in places for name in (each.target, *each.value.all_names)]
     names += [name for call in calls for v in call.values for name in v.all_names]
     names += [call.name for call in calls]
-    if any("grad" in OF_STEPS.sub("", name.casefold()) for name in names):
+    if any(READS.search(name.casefold()) for name in names):
         return True
     if len(step.loops) >= len(backward.loops):
         return False
     exits = reading.function(backward.scope).exit_loops
     left = any(each.name == "break" and loop in each.loops for each in reading.script.bare)
     after = [c for c in calls if reading.number(c) > reading.number(backward)]
-    own = any(c.receiver == "self" or reading.target_function(c) is not None for c in after)
+    own = any(
+        (c.receiver in ("self", step.receiver) and c.method != "zero_grad")
+        or reading.target_function(c) is not None
+        for c in after
+    )
     return left or own or any(loop in loops for loops in exits)
 
 
@@ -235,6 +242,8 @@ def clipped_between(reading: Training) -> Iterator[Match]:
             same = (clip.scope, clip.loops) == (backward.scope, backward.loops)
             if not amp.is_clip(clip) or not before[-1] < n < number:
                 continue
+            if same and _keeps_gradients(reading, reading.calls[number], backward):
+                break
             if same and _as_often(reading, clip, backward):
                 yield Match(clip.span, f"{clip.method}() in every batch, and step() in some")
                 break
