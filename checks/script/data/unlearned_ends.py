@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -11,6 +12,8 @@ from doctor.facts.script import Assignment, Call, Value
 
 ADDS = ("append", "extend", "insert", "cat", "concatenate")
 """Calls that put the end token behind the others."""
+SHOWS = ("print", "info", "debug", "warning", "error", "log", "write", "ValueError", "RuntimeError")
+"""Calls whose texts are read by people."""
 
 
 def end_masked(reading: Training) -> Iterator[Match]:
@@ -33,13 +36,46 @@ def end_masked(reading: Training) -> Iterator[Match]:
 def _ended(reading: Training, pad: Assignment, owner: str) -> Iterator[int]:
     """Functions that write the end as text, or put its number behind the tokens."""
     held = reading.names_of(owner, pad.scope)
+    shown = {id(v) for c in reading.named(*SHOWS) for v in c.values}
     for value, _, scope in reading.expressions:
         written = f"{owner}.eos_token" in value.names or _is_joined(reading, value, owner)
-        if value is not pad.value and written:
+        if value is not pad.value and written and id(value) not in shown:
             yield pad.scope if reading.key(owner, scope) in held else scope
     for call in reading.named(*ADDS):
         if any(_has_end(reading, value, owner, call) for value in call.args):
             yield pad.scope if reading.key(owner, call.scope) in held else call.scope
+    given = {*_given_to_objects(reading, held)}
+    for value, _, scope in reading.expressions if given else ():
+        readers = [n.removesuffix(".eos_token") for n in _written(value)]
+        if id(value) not in shown and any(reading.key(name, scope) in given for name in readers):
+            yield pad.scope
+
+
+def _written(value: Value) -> Iterator[str]:
+    """tokenizer.eos_token of text + tokenizer.eos_token, and of a text with braces."""
+    for part in flatten([value]):
+        if part.kind == "other" and part.name in ("", "Add"):
+            yield from (v.name for v in part.items if v.name.endswith(".eos_token"))
+
+
+def _given_to_objects(
+    reading: Training, held: set[tuple[object, str]]
+) -> Iterator[tuple[object, str]]:
+    """The parameters of __init__ that get the tokenizer, and the attributes that keep it."""
+    for number in reading.functions_by_name.get("__init__", ()):
+        sites = [reading.calls[n] for n in reading.made_at(number)[:8]]
+        for parameter in reading.function(number).parameters if sites else ():
+            values = [evaluate.argument_of(reading, c, number, parameter.name) for c in sites]
+            if not all(
+                v is not None and v.kind == "name" and reading.key(v.name, c.scope) in held
+                for v, c in zip(values, sites, strict=True)
+            ):
+                continue
+            yield number, parameter.name
+            for each in reading.assignments:
+                kept = each.scope == number and each.value.kind == "name"
+                if kept and each.value.name == parameter.name and each.target.startswith("self."):
+                    yield reading.key(each.target, number)
 
 
 def _is_joined(reading: Training, value: Value, owner: str) -> bool:

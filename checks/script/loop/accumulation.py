@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate
 from doctor.checks.script.loop.steps import steps_in_loops
-from doctor.checks.script.loop.zeroed import zeroes
-from doctor.checks.script.reading import flatten, within
+from doctor.checks.script.loop.zeroed import stepped, zeroes
+from doctor.checks.script.reading import exclusive, flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -18,6 +18,11 @@ EVERY = re.compile(r"%\s*\(?\s*([\w.]+)")
 ACCUMULATES = re.compile("accum|micro|ga_steps|grad_")
 SWITCH = re.compile(r"[\w.]*(?:clip|norm)\w*(?: (?:>|!=|is not) (?:0|0\.0|None))?")
 """The whole test of what only turns clipping on."""
+
+AFTER_LOOP = (
+    "Call zero_grad() directly after step(); or move step() into the loop, if each batch is to "
+    "be a step."
+)
 
 
 def not_divided(reading: Training) -> Iterator[Match]:
@@ -126,21 +131,73 @@ def zeroed_between(reading: Training) -> Iterator[Match]:
             same = (call.scope, call.loops) == (backward.scope, backward.loops)
             if zero > before[-1] or not same or not within(backward.arms, call.arms):
                 continue
+            if _keeps_gradients(reading, step, backward):
+                break
             if zeroes(reading, call, name, step):
-                message = f"{call.receiver}.zero_grad() in every batch, and {name}.step() in some"
-                yield Match(call.span, message)
+                seldom = "in some" if step.loops else "once after them"
+                message = f"{call.receiver}.zero_grad() in every batch, and {name}.step() {seldom}"
+                yield Match(call.span, message, fix="" if step.loops else AFTER_LOOP)
                 break
     yield from _in_accumulate(reading, zeros)
 
 
 def _seldom_steps(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
     """Steps after an inner loop of backward calls, or in every Nth iteration of theirs."""
-    for number, name, before in steps_in_loops(reading):
+    for number, name, before in (*steps_in_loops(reading), *_steps_after_loops(reading)):
         if not before:
             continue
         step, backward = reading.calls[number], reading.calls[before[-1]]
         if _every(reading, step, backward) or len(step.loops) < len(backward.loops):
             yield number, name, before
+
+
+def _steps_after_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
+    """The only step of a function that is called in a loop, and the backward calls above it."""
+    for number, step in reading.numbered(reading.methods("step")):
+        name = "" if step.loops or not step.scope else stepped(reading, step)
+        if not name or not any(c.loops for c in reading.named(reading.function(step.scope).name)):
+            continue
+        others = [c for c in reading.named("step") if c.scope == step.scope and c is not step]
+        before = [
+            n
+            for n in reading.backwards
+            if n < number
+            and reading.calls[n].scope == step.scope
+            and not exclusive(reading.calls[n].arms, step.arms)
+        ]
+        if not others:
+            yield number, name, before
+
+
+READS = re.compile(
+    r"\.grad\b|(?<![a-z])(?:grads|gradients)(?![a-z_])|(?:get|flat|save|store|collect|copy)\w*_grad"
+)
+"""What reads gradients, by its name: no limit of a clip and no number of batches."""
+
+
+def _keeps_gradients(reading: Training, step: Call, backward: Call) -> bool:
+    """The loop of backward() reads gradients, as to project those of several tasks; or it is left
+    before its end, as where an attempt is repeated; or a function of the file, or another method
+    of the optimizer, may do either."""
+    loop = backward.loops[-1]
+    places = [each for each in reading.stores if loop in each.loops]
+    calls = [reading.calls[n] for n in reading.by_loop[loop]]
+    names = [name for each in places for name in (each.target, *each.value.all_names)]
+    names += [name for call in calls for v in call.values for name in v.all_names]
+    names += [call.name for call in calls]
+    if any(READS.search(name.casefold()) for name in names):
+        return True
+    if len(step.loops) >= len(backward.loops):
+        return False
+    exits = reading.function(backward.scope).exit_loops
+    left = any(each.name == "break" and loop in each.loops for each in reading.script.bare)
+    after = [c for c in calls if reading.number(c) > reading.number(backward)]
+    own = any(
+        (c.receiver in ("self", step.receiver) and c.method != "zero_grad")
+        or reading.target_function(c) is not None
+        for c in after
+    )
+    return left or own or any(loop in loops for loops in exits)
 
 
 def _in_accumulate(reading: Training, zeros: list[int]) -> Iterator[Match]:
@@ -185,6 +242,8 @@ def clipped_between(reading: Training) -> Iterator[Match]:
             same = (clip.scope, clip.loops) == (backward.scope, backward.loops)
             if not amp.is_clip(clip) or not before[-1] < n < number:
                 continue
+            if same and _keeps_gradients(reading, reading.calls[number], backward):
+                break
             if same and _as_often(reading, clip, backward):
                 yield Match(clip.span, f"{clip.method}() in every batch, and step() in some")
                 break

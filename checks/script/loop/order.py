@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import alive, objects
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loop.scaling import is_optimizer
 from doctor.checks.script.reading import exclusive
@@ -179,7 +179,10 @@ def _has_reference(reading: Training, call: Call) -> bool:
 
 
 def _trains_later(reading: Training, call: Call, number: int) -> bool:
-    """A loop with backward() follows, here or in a function that is called later."""
+    """A loop with backward() follows, here or in a function that is called later, and what trains
+    this network is at work then."""
+    if not alive.trains_after(reading, {reading.key(call.receiver, call.scope)}, call):
+        return False
     for backward in reading.backwards:
         scope = reading.calls[backward].scope
         if not reading.calls[backward].loops:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.lineage import WRAPPERS, Lineage
+from doctor.checks.script.lineage import WRAPPERS, Lineage, lineage_of
 from doctor.checks.script.loop.loss_graph import DEPTH, Graph, Key, follow
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.reading import exclusive
@@ -106,9 +106,19 @@ def _unrelated(
         elif not backward.receiver:
             return
         follow(reading, value, backward.scope, n, backward.arms, graph, DEPTH)
-    if graph.complete and not any(_related(one, other) for one in graph.names for other in owners):
+    related = any(_related(one, other) for one in graph.names for other in owners)
+    if graph.complete and not related and not _wrapped(reading, graph, owners):
         why = f": {graph.cut} ends its gradient" if graph.cut else ""
         yield Match(call.span, f"{holds}, which no loss of this loop is computed of{why}")
+
+
+def _wrapped(reading: Training, graph: Graph, owners: set[Key]) -> bool:
+    """What the loss is computed of was made of the network: DDP(model), get_peft_model(base)."""
+    return any(
+        not lineage_of(reading, name, scope, len(reading.calls)).names.isdisjoint(owners)
+        for scope, name in graph.names
+        if isinstance(scope, int)
+    )
 
 
 def _term_detached(reading: Training, call: Call, number: int, owners: set[Key]) -> Iterator[Match]:

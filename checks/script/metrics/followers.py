@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import alive, objects
 from doctor.checks.script.metrics.averaged import averages, decay_overwritten
 from doctor.checks.script.metrics.averaging import (
     MEMBERS,
@@ -46,7 +46,8 @@ def same_object(reading: Training) -> Iterator[Match]:
         name = _itself(reading, each)
         if not name or each.augmented or not _is_network(reading, each):
             continue
-        if reading.key(each.target, each.scope) == reading.key(name, each.scope):
+        keys = {reading.key(each.target, each.scope), reading.key(name, each.scope)}
+        if len(keys) == 1 or not alive.trains_after(reading, keys, each):
             continue
         if _is_treated_as_copy(reading, each, name):
             yield Match(each.span, f"{each.target} is {name} itself, not a copy of it")
@@ -89,7 +90,8 @@ def _twins(reading: Training) -> Iterator[Match]:
         again = any(one.position < a.position <= other.position or other.position < a.position
                     <= one.position for a in reading.assignments
                     if a.target == names[0] and a.scope == one.scope)  # fmt: skip
-        if together and not again:
+        keys = {reading.key(call.receiver, call.scope), reading.key(source, call.scope)}
+        if together and not again and alive.trains_after(reading, keys, one):
             yield Match(one.span, f"{call.receiver} is {source} itself, not a copy of it")
 
 

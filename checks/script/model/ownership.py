@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import alive, objects
 from doctor.checks.script.lineage import OF_THE_MODEL, PARAMETERS, parameter_owners
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
@@ -190,7 +190,9 @@ def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
         sharded = call.method.startswith(("FSDP", "Fully"))
         asked = call.keywords.get("use_orig_params")
         kept = sharded and asked is not None and asked.literal is not False
-        if _names_owner(reading, call, key) and (last is None or n < last) and not kept:
+        if not _names_owner(reading, call, key) or not (last is None or n < last) or kept:
+            continue
+        if alive.steps_after(reading, made, call):
             yield call.span, ADDS[call.method]
 
 
@@ -204,7 +206,8 @@ def _bound(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
             continue
         if owner == "self" or set(each.loops) & set(made.loops):
             continue  # the next iteration makes the optimizer anew
-        if not exclusive(each.arms, made.arms) and (part := _replaced(reading, each, owner, key)):
+        part = "" if exclusive(each.arms, made.arms) else _replaced(reading, each, owner, key)
+        if part and alive.steps_after(reading, made, each):
             yield each.span, part
 
 
