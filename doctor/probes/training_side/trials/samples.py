@@ -44,10 +44,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
         if name in SOFTMAX and _over_samples(args, options, count):
             text = "%s over the samples (dim 0) of %s" % (name, list(args[0].shape))
             over.append(Operation(text, outputs.place()))
-        elif name in VIEWS and _takes_for_another_axis(args[0], result, count):
-            over.append(Operation("%s() that exchanges axes" % name, outputs.place()))
-        elif name in VIEWS and (text := _taken_apart(args[0], result, count, joined)):
-            over.append(Operation("%s() that exchanges axes, %s" % (name, text), outputs.place()))
+        elif name in VIEWS and (text := _exchanged(name, args[0], result, count, joined)):
+            over.append(Operation(text, outputs.place()))
         elif name in INDEXING and (text := _leaves_out(name, args, options, count)):
             offsets.append(Operation(text, outputs.place()))
         joined.update(_joined(name, args, result, count))
@@ -125,14 +123,19 @@ def _joined(name: str, args: Any, result: Any, count: int) -> List[int]:
     return [before[1]] * (kept and result.shape[0] == count * before[1])
 
 
-def _taken_apart(value: torch.Tensor, result: torch.Tensor, count: int, joined: Set[int]) -> str:
-    """How rows that were joined from [samples, steps] are viewed as [steps, samples, ...]."""
+def _exchanged(
+    name: str, value: torch.Tensor, result: torch.Tensor, count: int, joined: Set[int]
+) -> str:
+    """Which axes a view exchanges: of [samples, steps, ...], or of its rows that were joined."""
     after = tuple(result.shape)
+    if _takes_for_another_axis(value, result, count):
+        return "%s() that exchanges axes" % name
     if len(after) < 2 or after[1] != count or after[0] not in joined:
         return ""
     if not value.dim() or value.shape[0] != after[0] * count:
         return ""
-    return "[%d * %d] rows as [%d, %d]" % (count, after[0], after[0], count)
+    rows = "[%d * %d] rows as [%d, %d]" % (count, after[0], after[0], count)
+    return "%s() that exchanges axes, %s" % (name, rows)
 
 
 def _time_first(
