@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss import gradient_paths, policies
+from doctor.checks.script.loss import gradient_paths, policies, policy_signs
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
 from doctor.checks.script.naming import words
@@ -190,6 +190,7 @@ def objective(reading: Training) -> Iterator[Match]:
             yield Match(call.span, "PPO takes the minimum of both objectives, this is the maximum")
         elif _is_minimized(reading, call, number):
             yield Match(call.span, "the objective is minimized: a minus is missing before it")
+    yield from policy_signs.minimized(reading)
 
 
 def _defined(reading: Training, value: Value, call: Call) -> Value:
@@ -289,9 +290,12 @@ RULES = (
         find=objective,
         why="Optimizers minimize. PPO's objective is the minimum of the plain and the clipped one, "
         "with a minus before its mean; otherwise good actions become rare.",
-        fires=("min(ratio * adv, clip(ratio) * adv).mean() as loss, or the maximum of both",),
+        fires=(
+            "min(ratio * adv, clip(ratio) * adv).mean() as loss, or the maximum of both",
+            "(advantage * log_prob).mean() as loss, in a file that speaks of no costs",
+        ),
         fix="loss = -torch.min(surrogate, clipped).mean().",
         sources=("torch-ppo",),
-        needs=("clamp", "clip"),
+        needs=("clamp", "clip", "log_prob"),
     ),
 )
