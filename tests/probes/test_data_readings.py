@@ -147,17 +147,15 @@ def test_black_images_count_where_they_have_an_object(empty: bool, monkeypatch: 
 @pytest.mark.parametrize(
     ("step", "how"),
     [
-        (lambda x, n: x * 0.9 + torch.rand(20, generator=seeded()), "scaled"),
-        (lambda x, n: x + torch.rand(20, generator=seeded()), "scaled"),
         (lambda x, n: x * 0.9 + 2, "scaled"),
         (lambda x, n: x, "same"),
+        # noise of one pattern that grows with the epoch, and other noise in each
+        (lambda x, n: x + torch.rand(20, generator=seeded()), "other"),
         (lambda x, n: x + torch.rand(20, generator=seeded(n)), "other"),
-        (lambda x, n: torch.rand(20, generator=seeded(n)), "other"),
         (lambda x, n: torch.arange(20.0) + n % 2, "other"),
     ],
 )
-def test_noise_that_is_added_in_place(step: Any, how: str) -> None:
-    """Random numbers of a generator of the dataset's own differ at each reading."""
+def test_rows_that_readings_change(step: Any, how: str) -> None:
     value = torch.randn(20, generator=seeded(9)).double()
     series = []
     for number in range(4):
@@ -189,8 +187,19 @@ def test_the_series_that_windows_are_cut_from(scaled_by: slice, kind: str | None
     parts = [
         shared.series_held(windows(each.numpy() if kind else each)) for each in series(scaled_by)
     ]
-    found = shared.scaled(*parts)
+    found = shared.scaled(*parts, of_series=True)
     assert (found or {}).get("kind") == kind
+
+
+def test_recordings_that_are_scaled_each_for_itself() -> None:
+    """As those of patients are, before windows are cut from them."""
+    parts = []
+    for count in (6, 2):
+        each = [torch.randn(500, 3, generator=seeded(n)).cumsum(0) for n in range(count)]
+        held = torch.cat([(e - e.mean(0)) / e.std(0, correction=0) for e in each])
+        parts.append(shared.series_held(Rows(count, lambda n: (n, n), signal=held)))
+    assert None not in parts
+    assert shared.scaled(*parts, of_series=True) is None
 
 
 def test_one_table_that_both_splits_look_up() -> None:
@@ -216,12 +225,12 @@ def test_an_array_of_as_many_rows_is_no_series() -> None:
     ],
 )
 def test_an_eval_whose_labels_are_kept_back(other: dict[str, int], kind: str | None) -> None:
-    found = two_splits.of_classes(Counter({"0": 90, "1": 80}), Counter(other), True)
+    found = two_splits.of_classes(Counter({"0": 90, "1": 80}), Counter(other))
     assert (found or {}).get("kind") == kind
 
 
 def test_an_eval_of_one_of_two_signs_has_labels() -> None:
-    found = two_splits.of_classes(Counter({"-1": 90, "1": 80}), Counter({"-1": 3}), True)
+    found = two_splits.of_classes(Counter({"-1": 90, "1": 80}), Counter({"-1": 3}))
     assert found is None
 
 
