@@ -283,6 +283,13 @@ def twofold(number: int) -> tuple[Any, Any]:
     return torch.stack([both] * 3), target
 
 
+def every_other(number: int) -> tuple[Any, Any]:
+    """Tiles with an object and tiles without one in turn."""
+    image, target = shapes(number)
+    empty = 0.3 + 0.1 * torch.rand(3, 32, 32, generator=seeded(number))
+    return (empty, torch.zeros_like(target)) if number % 2 else (image, target)
+
+
 def by_text(number: int) -> int:
     return sorted(range(150), key=str)[number]
 
@@ -291,6 +298,7 @@ PLACES: list[tuple[Any, bool]] = [
     (Rows(150, lambda n: flipped(n, True)), True),
     (Rows(150, lambda n: flipped(n, False)), False),
     (Rows(150, twofold), False),
+    (Rows(150, every_other), False),
     (Rows(150, lambda n: (torch.rand(3, 32, 32), shapes(n)[1])), False),
     (Rows(150, lambda n: (shapes(by_text(n))[0], shapes(n)[1])), True),
     (Rows(150, lambda n: (shapes(n)[0], shapes(by_text(n))[1])), True),

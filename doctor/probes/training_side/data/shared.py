@@ -215,7 +215,8 @@ def scaling(train: Split, other: Split) -> Optional[Dict[str, Any]]:
     both = (train, other)
     series = [series_held(observing.attribute(each.items, "dataset")) for each, _ in both]
     if None in series:
-        return scaled(*(whole(*each) for each in both))
+        ours, theirs = (whole(*each) for each in both)
+        return scaled(ours, theirs)
     return scaled(series[0], series[1], of_series=True)
 
 
