@@ -144,6 +144,13 @@ def test_black_images_count_where_they_have_an_object(empty: bool, monkeypatch: 
     assert (found.status in LOUD) is not empty
 
 
+def test_half_of_the_images_and_maps_that_are_black(monkeypatch: Any) -> None:
+    """A reader that gives zeros for both where it finds no file."""
+    dataset = Rows(80, lambda n: black(5 * n if n % 2 else 5 * n + 1, True))
+    found = verdicts(data.DataLoader(dataset, 8, shuffle=True), monkeypatch)["DAT009"]
+    assert found.status in LOUD
+
+
 @pytest.mark.parametrize(
     ("step", "how"),
     [
