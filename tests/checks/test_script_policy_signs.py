@@ -99,3 +99,21 @@ def test_short_names_are_returns_in_files_that_speak_of_rewards() -> None:
     """Responsibilities of a mixture are called r, too."""
     text = LOOP.format(body="loss = (d.log_prob(a) * r).mean()", back="loss", options="")
     assert "objective-sign" not in codes(text.replace("policy", "mixture"))
+
+
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [
+        ("torch.min(plain, clipped).mean()", True),
+        ("-torch.min(plain, clipped).mean()", False),
+        ("0.5 * values.pow(2).mean() - torch.min(plain, clipped).mean()", False),
+        ("torch.min(plain, clipped).neg().mean()", False),
+    ],
+)
+def test_a_clipped_objective_that_is_returned(returned: str, found: bool) -> None:
+    text = (
+        "import torch\nopt = torch.optim.Adam(net.parameters())\n"
+        "def loss(ratio, advantages, values):\n    plain = ratio * advantages\n"
+        f"    clipped = ratio.clamp(0.8, 1.2) * advantages\n    return {returned}\n"
+    )
+    assert ("objective-sign" in codes(text)) is found

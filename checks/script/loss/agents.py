@@ -221,9 +221,9 @@ def _is_minimized(reading: Training, call: Call, number: int) -> bool:
         ):
             return sign > 0
     function = reading.function(call.scope)
-    returned = [v.name for v in function.returns if v.kind == "name"]
+    signs = [_sign(reading, value, names, number) for value in function.returns]
     own = not reading.callers(call.scope)  # a caller may negate it
-    return own and "loss" in words(function.name) and names == {*returned} and sign > 0
+    return own and "loss" in words(function.name) and {*signs} == {sign}
 
 
 def _sign(reading: Training, value: Value, names: set[str], number: int) -> int | None:
@@ -236,7 +236,9 @@ def _sign(reading: Training, value: Value, names: set[str], number: int) -> int 
             return 1 if call.method in ("mean", "sum", "min", "minimum") else None
         inner = Value("call", call=call.receiver_call) if call.receiver_call >= 0 else call.base
         parts = [inner] if inner is not None else list(call.args[:1])
-        return next((s for p in parts if (s := _sign(reading, p, names, number))), None)
+        signs = (s for p in parts if (s := _sign(reading, p, names, number)))
+        found = next(signs, None)
+        return -found if found and call.method in ("neg", "negative") else found
     if value.kind != "other" or value.name not in ("Add", "Sub", "USub", "Mult", "Div"):
         return None
     for position, item in enumerate(value.items):
