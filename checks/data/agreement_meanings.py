@@ -232,7 +232,8 @@ MEANINGS: Meanings = {
     ),
     "files unpaired": Meaning(
         "files of {fields} stand beside a file of another name, whose partner is elsewhere",
-        "Sort both lists, or build one from the names of the other.",
+        "Build one list from the names of the other, or sort both by the numbers in their names: "
+        "as text, 10 comes before 2, and 010 after 002.",
         least=0.0,
     ),
     "window of two series": Meaning(

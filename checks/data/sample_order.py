@@ -43,6 +43,9 @@ LOADING = ("torch-data-loading",)
 EMPTY, CONSTANT = 0.01, 0.05
 """Shares of samples from which on it is a warning; a few images may be blank as they were taken.
 Our own numbers."""
+MOST_BARE = 0.3
+"""Share of samples without an object and of one value, as slices and tiles beside it are black, up
+to which nothing is said of them: what cannot be read may give neither, too. Our own number."""
 BARE = (
     "Look at the rows that are named: drop what could not be read or decoded, and draw from the "
     "part of a buffer that is filled."
@@ -82,17 +85,16 @@ def _impossible(mixing: Mixing, split: Split) -> Verdict | None:
 
 
 def _shares(mixing: Mixing, split: Split) -> Verdict | None:
+    beside = mixing.bare * (mixing.bare <= MOST_BARE * mixing.samples)
+    constant = mixing.constant - beside
     for count, least, text in (
         (mixing.empty, EMPTY, "samples are empty"),
-        (
-            mixing.constant - mixing.bare,  # a slice or a tile beside the object may be black
-            CONSTANT,
-            "samples have one value at all their places",
-        ),
+        (constant, CONSTANT, "samples have one value at all their places"),
     ):
-        whole = f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}"
+        at = f": {rows(mixing.rows)}" if mixing.rows else ""
+        whole = f"{share(count, mixing.samples, text)}{at}"
         if count >= max(1, least * mixing.samples):
-            floored = count == mixing.constant - mixing.bare and _is_floored(split)
+            floored = count == constant and _is_floored(split)
             cause = "; all values are 0 and 1, as whole-number division leaves them" * floored
             fix = FLOORED if floored else BARE
             return observed(f"{whole}{cause}", _seen(mixing, split), fix=fix, sources=LOADING)

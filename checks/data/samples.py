@@ -15,8 +15,7 @@ CONFLICTING = 0.005
 REPEATED = 0.1
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
 MOSTLY = 0.8
-"""Share of rows that occurred before which no oversampling makes, and of chosen answers with the
-lower score which no noise of judges makes. Our own number."""
+"""Share of rows that occurred before which no oversampling makes. Our own number."""
 AGAIN = (
     "Compare the equal rows with their source: remove what it holds more than once, as a text that "
     "was joined to itself or a join of tables; if it holds each once, look at how a row is chosen "
@@ -173,7 +172,7 @@ def _preferred(split: Split) -> Verdict:
     )
     if pairs.equal >= 0.05 * pairs.pairs:
         return observed(f"{text}: {rows(pairs.rows)}", pairs.pairs)
-    if pairs.scored and pairs.swapped >= MOSTLY * pairs.scored:
+    if pairs.scored and pairs.swapped >= 0.95 * pairs.scored:
         swapped = share(pairs.swapped, pairs.scored, "chosen answers have the lower score")
         return observed(swapped, pairs.scored, fix=SWAPPED)
     unscored = "" if pairs.scored else "; which answer is the better one no score says"
@@ -192,7 +191,7 @@ PREFERRED = Check(
     passes=("fewer than 5 % of the pairs are equal, and chosen answers have the higher score",),
     warns=(
         "at least 5 % of 32 or more pairs are equal",
-        "at least 80 % of 32 or more chosen answers have the lower score",
+        "at least 95 % of 32 or more chosen answers have the lower score",
     ),
     fails=("chosen and rejected are equal in all pairs",),
     fix="Look at how the two columns are made; drop pairs whose answers are equal.",

@@ -221,11 +221,12 @@ def _columns(texts: RowTexts) -> Verdict | None:
     for each in texts.spellings:
         if each.minor >= FAULTY * texts.rows and texts.rows >= FEW:
             same = ", ".join(f"row {a:,} and row {b:,}" for a, b in each.pairs)
+            by = "case, space or their beginning" if each.short else "case or space"
             text = (
                 f"column {shown(each.column)}: {each.values} values are {each.classes} classes "
-                f"in several spellings, by case, space or their beginning: {same}"
+                f"in several spellings, by {by}: {same}"
             )
-            return observed(text, texts.rows, fix=SPELLED)
+            return observed(text, texts.rows, fix=SPELLED + SHORTENED * bool(each.short))
     for leak in texts.leaks:
         text = (
             f"{shown(leak.column)} is filled in in {leak.filled:,} of {leak.rows:,} rows, and that "
@@ -279,7 +280,11 @@ MISSING = (
     "Read this number as missing (na_values= of pandas.read_csv), then drop or impute it and, "
     "where it says something, add a column that marks it: scaling takes it for a measurement."
 )
-SPELLED = "Bring the classes to one spelling before they are numbered: value.strip().lower()."
+SPELLED = (
+    "Bring the classes to one spelling before they are numbered: "
+    '" ".join(value.casefold().split()).'
+)
+SHORTENED = " Then map those that are the beginning of another one to it, if they are one class."
 
 WRITTEN = Check(
     code="DAT021",

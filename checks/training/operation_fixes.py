@@ -241,8 +241,8 @@ REMARK_FIXES = (
     ),
     (
         "matrix products before it grow",
-        "Let each product keep the scale of its input: initialize with torch.nn.init.orthogonal_ "
-        "or kaiming_normal_, or normalize between the products. A matrix that is applied many "
+        "Let each product keep the scale of its input: initialize with torch.nn.init.orthogonal_, "
+        "or normalize between the products. A matrix that is applied many "
         "times, as in a recurrent layer, must have no singular value above 1",
     ),
     ("holds up to", _OVERFLOW),

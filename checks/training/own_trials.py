@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from doctor.facts.own_model import Trial
@@ -27,8 +28,13 @@ FOUND = {
     ),
     "samples": (
         "the output of a sample changes with another one of the batch: {operation}",
-        "Normalize over the classes (dim=-1), exchange axes with transpose(0, 1) instead of "
-        "view(), and give recurrent layers and attention batch_first=True where the samples come "
+        "Normalize over the classes or keys: neither over the samples, axis 0, nor over an axis of "
+        "size 1.",
+    ),
+    "samples exchanged": (
+        "the output of a sample changes with another one of the batch: {operation}",
+        "Exchange axes with transpose(0, 1): a view keeps the order of the values. Rows that were "
+        "joined from [samples, steps] are view(samples, steps, -1).transpose(0, 1) with the steps "
         "first.",
     ),
     "samples as time": (
@@ -141,6 +147,7 @@ FOUND = {
     ),
 }
 """What a trial found -> its description, and its fix."""
+OVER_SAMPLES = re.compile(r"over the samples \(dim 0\) of \[([\d, ]+)\]")
 UNNAMED = {
     "samples": "the output of a sample changes with another one of the batch, as graphs, "
     "contrastive losses and experts want it, and a softmax over the wrong dimension does not",
@@ -153,11 +160,29 @@ def named(trials: Sequence[Trial]) -> tuple[str, str] | None:
     """The first that names an operation, as a clause and its fix."""
     for trial in trials:
         if trial.found in FOUND and trial.operation:
-            as_time = trial.found == "samples" and "without batch_first" in trial.operation
-            text, fix = FOUND["samples as time" if as_time else trial.found]
+            text, fix = FOUND[_case(trial)]
             place = f" in {trial.place}" if trial.place else ""
-            return text.format(operation=trial.operation + place) + "; required: not so", fix
+            return text.format(operation=trial.operation + place) + "; required: not so", (
+                _along(trial.operation) or fix
+            )
     return None
+
+
+def _case(trial: Trial) -> str:
+    if trial.found == "samples" and "without batch_first" in trial.operation:
+        return "samples as time"
+    exchanged = trial.found == "samples" and "exchanges axes" in trial.operation
+    return "samples exchanged" if exchanged else trial.found
+
+
+def _along(operation: str) -> str:
+    """The remedy of a softmax over the samples where one other axis has several values; or ""."""
+    sizes = OVER_SAMPLES.search(operation)
+    each = sizes[1].split(", ") if sizes else []
+    rest = [axis for axis, size in enumerate(each) if axis and size != "1"]
+    if len(rest) != 1:
+        return ""
+    return f"Normalize along dim={rest[0]}, the only other axis of more than one value."
 
 
 def notes(trials: Sequence[Trial]) -> list[str]:

@@ -102,7 +102,9 @@ def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
         )
     if source is not None and (source.place or source.remarks) and not source.backward:
         place = " and ".join(filter(None, (source.place, _inside(source, diagnosis))))
-        return f"Look at {place or 'the loss'}. {_stable(source)}. {fix}"
+        grown = any("matrix products before it grow" in each for each in source.remarks)
+        look = f"Look at {place}. " if place else "" if grown else "Look at the loss. "
+        return f"{look}{_stable(source)}. {fix}"
     operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
     stable = known.STABLE_FORMS.get(operation[1]) if operation else None
     if stable:

@@ -126,6 +126,8 @@ class Spellings(Section, frozen=True, kw_only=True):
     classes: int
     minor: int = 0
     """Rows with another spelling than the most frequent one of their class."""
+    short: int = 0
+    """Spellings that are the beginning of another one, and are counted with its class."""
     pairs: RowPairs = ()
 
 

@@ -189,7 +189,11 @@ def test_masks_and_heads_are_warnings_with_their_remedy(trend: Trend, word: str,
     ("operation", "fix"),
     [
         ("lstm (LSTM without batch_first) reads samples as time", "Pass batch_first=True where"),
-        ("softmax over the samples", "Normalize over the classes"),
+        ("softmax over the samples (dim 0) of [6, 5, 4]", "Normalize over the classes or keys"),
+        ("softmax over the samples (dim 0) of [25, 20, 1]", "Normalize along dim=1,"),
+        ("log_softmax over the samples (dim 0) of [6, 3]", "Normalize along dim=1,"),
+        ("softmax over the samples (dim 0) of [6, 1, 5]", "Normalize along dim=2,"),
+        ("view() that exchanges axes, [6 * 5] rows as [5, 6]", "Exchange axes with transpose"),
     ],
 )
 def test_samples_that_mix_have_the_fix_of_what_mixes_them(operation: str, fix: str) -> None:

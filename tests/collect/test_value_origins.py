@@ -363,7 +363,9 @@ def test_the_values_and_what_made_them_are_named(
     assert origin in source.origin
     diagnosis = Diagnosis(fault="non-finite loss", source=source)
     assert remark in place.location(diagnosis, "AdamW")
-    assert remedy in place.fix_by_location(diagnosis, "")
+    fix = place.fix_by_location(diagnosis, "")
+    assert remedy in fix
+    assert "Look at the loss" not in fix or "keep the scale" not in fix
 
 
 def test_the_line_of_the_users_own_backward_pass_is_named(asked: Asked) -> None:

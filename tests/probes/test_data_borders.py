@@ -189,3 +189,35 @@ def test_a_loss_of_the_output_alone() -> None:
     loss = losses.bound(lambda out: out.pow(2).mean())
     value = loss(model, batch).detach()
     assert value == model(batch).detach().pow(2).mean()
+
+
+BARE = torch.ones(4, 3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (BARE, 1.0),
+        ([BARE], 1.0),
+        ({"input": BARE}, 1.0),
+        # a target that the batch has is passed
+        ([BARE, torch.full((4, 3), 3.0)], 4.0),
+        ({"input": BARE, "target": torch.full((4, 3), 3.0)}, 4.0),
+    ],
+)
+def test_an_optional_target_is_left_out_where_there_is_none(batch: Any, expected: float) -> None:
+    def penalty(output: torch.Tensor, target: torch.Tensor | None = None) -> torch.Tensor:
+        return ((output - (0.0 if target is None else target)) ** 2).mean()
+
+    class Penalty(torch.nn.Module):
+        def forward(self, output: Any, target: Any = None) -> torch.Tensor:
+            return penalty(output, target)
+
+    for loss in (penalty, Penalty()):
+        assert float(losses.bound(loss)(torch.nn.Identity(), batch)) == expected
+
+
+def test_a_target_without_a_default_is_asked_for() -> None:
+    loss = losses.bound(lambda output, target: (output - target).pow(2).mean())
+    with pytest.raises(ValueError, match="a criterion needs a batch"):
+        loss(torch.nn.Identity(), BARE)

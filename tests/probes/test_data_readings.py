@@ -144,20 +144,25 @@ def test_black_images_count_where_they_have_an_object(empty: bool, monkeypatch: 
     assert (found.status in LOUD) is not empty
 
 
+def test_half_of_the_images_and_maps_that_are_black(monkeypatch: Any) -> None:
+    """A reader that gives zeros for both where it finds no file."""
+    dataset = Rows(80, lambda n: black(5 * n if n % 2 else 5 * n + 1, True))
+    found = verdicts(data.DataLoader(dataset, 8, shuffle=True), monkeypatch)["DAT009"]
+    assert found.status in LOUD
+
+
 @pytest.mark.parametrize(
     ("step", "how"),
     [
-        (lambda x, n: x * 0.9 + torch.rand(20, generator=seeded()), "scaled"),
-        (lambda x, n: x + torch.rand(20, generator=seeded()), "scaled"),
         (lambda x, n: x * 0.9 + 2, "scaled"),
         (lambda x, n: x, "same"),
+        # noise of one pattern that grows with the epoch, and other noise in each
+        (lambda x, n: x + torch.rand(20, generator=seeded()), "other"),
         (lambda x, n: x + torch.rand(20, generator=seeded(n)), "other"),
-        (lambda x, n: torch.rand(20, generator=seeded(n)), "other"),
         (lambda x, n: torch.arange(20.0) + n % 2, "other"),
     ],
 )
-def test_noise_that_is_added_in_place(step: Any, how: str) -> None:
-    """Random numbers of a generator of the dataset's own differ at each reading."""
+def test_rows_that_readings_change(step: Any, how: str) -> None:
     value = torch.randn(20, generator=seeded(9)).double()
     series = []
     for number in range(4):
@@ -189,8 +194,19 @@ def test_the_series_that_windows_are_cut_from(scaled_by: slice, kind: str | None
     parts = [
         shared.series_held(windows(each.numpy() if kind else each)) for each in series(scaled_by)
     ]
-    found = shared.scaled(*parts)
+    found = shared.scaled(*parts, of_series=True)
     assert (found or {}).get("kind") == kind
+
+
+def test_recordings_that_are_scaled_each_for_itself() -> None:
+    """As those of patients are, before windows are cut from them."""
+    parts = []
+    for count in (6, 2):
+        each = [torch.randn(500, 3, generator=seeded(n)).cumsum(0) for n in range(count)]
+        held = torch.cat([(e - e.mean(0)) / e.std(0, correction=0) for e in each])
+        parts.append(shared.series_held(Rows(count, lambda n: (n, n), signal=held)))
+    assert None not in parts
+    assert shared.scaled(*parts, of_series=True) is None
 
 
 def test_one_table_that_both_splits_look_up() -> None:
@@ -216,12 +232,12 @@ def test_an_array_of_as_many_rows_is_no_series() -> None:
     ],
 )
 def test_an_eval_whose_labels_are_kept_back(other: dict[str, int], kind: str | None) -> None:
-    found = two_splits.of_classes(Counter({"0": 90, "1": 80}), Counter(other), True)
+    found = two_splits.of_classes(Counter({"0": 90, "1": 80}), Counter(other))
     assert (found or {}).get("kind") == kind
 
 
 def test_an_eval_of_one_of_two_signs_has_labels() -> None:
-    found = two_splits.of_classes(Counter({"-1": 90, "1": 80}), Counter({"-1": 3}), True)
+    found = two_splits.of_classes(Counter({"-1": 90, "1": 80}), Counter({"-1": 3}))
     assert found is None
 
 
@@ -274,6 +290,13 @@ def twofold(number: int) -> tuple[Any, Any]:
     return torch.stack([both] * 3), target
 
 
+def every_other(number: int) -> tuple[Any, Any]:
+    """Tiles with an object and tiles without one in turn."""
+    image, target = shapes(number)
+    empty = 0.3 + 0.1 * torch.rand(3, 32, 32, generator=seeded(number))
+    return (empty, torch.zeros_like(target)) if number % 2 else (image, target)
+
+
 def by_text(number: int) -> int:
     return sorted(range(150), key=str)[number]
 
@@ -282,6 +305,7 @@ PLACES: list[tuple[Any, bool]] = [
     (Rows(150, lambda n: flipped(n, True)), True),
     (Rows(150, lambda n: flipped(n, False)), False),
     (Rows(150, twofold), False),
+    (Rows(150, every_other), False),
     (Rows(150, lambda n: (torch.rand(3, 32, 32), shapes(n)[1])), False),
     (Rows(150, lambda n: (shapes(by_text(n))[0], shapes(n)[1])), True),
     (Rows(150, lambda n: (shapes(n)[0], shapes(by_text(n))[1])), True),

@@ -166,6 +166,19 @@ def test_tags_one_token_off() -> None:
     assert tagged([0, NONE, NONE, 1, 2, NONE, NONE]) == []
 
 
+@pytest.mark.parametrize("stop", [3, 12])
+@pytest.mark.parametrize("known", [True, False])
+def test_labels_that_are_the_next_tokens_are_no_tags(stop: int, known: bool) -> None:
+    """Targets of a decoder, with and without a stop at their end, and with a prompt left out."""
+    looks = places.Places(vocabulary.Vocabulary(), None)
+    for number in range(40):
+        words = [2 + (number * n) % 19 for n in range(3, 9)]
+        ids, labels = torch.tensor([[0, *words]]), torch.tensor([[*words, stop]])
+        labels[:, 1:3] = labels[:, 1:3] if known else NONE
+        looks.add({}, documents.Tokens(ids, labels, torch.ones_like(ids), {}), number)
+    assert kinds(looks.records()) == []
+
+
 @pytest.mark.parametrize(("asked", "found"), [("query", True), ("source", False)])
 def test_a_query_with_two_positives_in_a_batch(asked: str, found: bool) -> None:
     """A sentence may have several translations, where nothing else of the batch is a negative."""

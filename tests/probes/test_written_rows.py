@@ -155,6 +155,28 @@ def test_spellings_of_a_class(values: list[str], named: bool) -> None:
     assert bool(counted(*made)["spellings"]) is named
 
 
+@pytest.mark.parametrize("name", ["sentiment", "label"])
+@pytest.mark.parametrize(
+    ("values", "classes", "short"),
+    [
+        (["positive", "Positive", "pos", "negative", "negative ", "neg"], 2, 2),
+        (["positive", "Positive", "negative", "negative "], 2, 0),
+        (["York", "york", "Yorkshire", "Leeds"], 3, 0),  # one beginning is by chance
+        (["art", "artist", "man", "manager"], 0, 0),
+        (["north", "south", "northeast", "southeast"], 0, 0),
+        (["pos", "positive", "neg", "negative"], 0, 0),
+    ],
+)
+def test_classes_do_not_depend_on_the_name_of_a_column(
+    name: str, values: list[str], classes: int, short: int
+) -> None:
+    made = [{"text": f"row {n}", name: values[n % len(values)]} for n in range(72)]
+    found = counted(*made)["spellings"]
+    assert [(each["classes"], each["short"]) for each in found] == [(classes, short)] * bool(
+        classes
+    )
+
+
 def stops(*ids: list[int], masked: bool = False) -> Any:
     made = []
     for row, each in enumerate(ids):

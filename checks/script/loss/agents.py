@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss import gradient_paths, policies
+from doctor.checks.script.loss import gradient_paths, policies, policy_signs
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
 from doctor.checks.script.naming import words
@@ -190,6 +190,7 @@ def objective(reading: Training) -> Iterator[Match]:
             yield Match(call.span, "PPO takes the minimum of both objectives, this is the maximum")
         elif _is_minimized(reading, call, number):
             yield Match(call.span, "the objective is minimized: a minus is missing before it")
+    yield from policy_signs.minimized(reading)
 
 
 def _defined(reading: Training, value: Value, call: Call) -> Value:
@@ -220,9 +221,9 @@ def _is_minimized(reading: Training, call: Call, number: int) -> bool:
         ):
             return sign > 0
     function = reading.function(call.scope)
-    returned = [v.name for v in function.returns if v.kind == "name"]
+    signs = [_sign(reading, value, names, number) for value in function.returns]
     own = not reading.callers(call.scope)  # a caller may negate it
-    return own and "loss" in words(function.name) and names == {*returned} and sign > 0
+    return own and "loss" in words(function.name) and {*signs} == {sign}
 
 
 def _sign(reading: Training, value: Value, names: set[str], number: int) -> int | None:
@@ -235,7 +236,9 @@ def _sign(reading: Training, value: Value, names: set[str], number: int) -> int 
             return 1 if call.method in ("mean", "sum", "min", "minimum") else None
         inner = Value("call", call=call.receiver_call) if call.receiver_call >= 0 else call.base
         parts = [inner] if inner is not None else list(call.args[:1])
-        return next((s for p in parts if (s := _sign(reading, p, names, number))), None)
+        signs = (s for p in parts if (s := _sign(reading, p, names, number)))
+        found = next(signs, None)
+        return -found if found and call.method in ("neg", "negative") else found
     if value.kind != "other" or value.name not in ("Add", "Sub", "USub", "Mult", "Div"):
         return None
     for position, item in enumerate(value.items):
@@ -289,9 +292,12 @@ RULES = (
         find=objective,
         why="Optimizers minimize. PPO's objective is the minimum of the plain and the clipped one, "
         "with a minus before its mean; otherwise good actions become rare.",
-        fires=("min(ratio * adv, clip(ratio) * adv).mean() as loss, or the maximum of both",),
+        fires=(
+            "min(ratio * adv, clip(ratio) * adv).mean() as loss, or the maximum of both",
+            "(advantage * log_prob).mean() as loss, in a file that speaks of no costs",
+        ),
         fix="loss = -torch.min(surrogate, clipped).mean().",
         sources=("torch-ppo",),
-        needs=("clamp", "clip"),
+        needs=("clamp", "clip", "log_prob"),
     ),
 )

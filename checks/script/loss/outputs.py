@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.axes import axes_of
+from doctor.checks.script.axis_changes import ONE
 from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.loss.axis_uses import along_other_axis, pooled_samples
 from doctor.checks.script.loss.batch_axes import constant_means, over_batch
@@ -54,11 +56,23 @@ def _by_origin(reading: Training) -> Iterator[Match]:
         if value is None or dim is None or isinstance(dim, bool):
             continue
         if dim == 0 and _is_batch(reading, call, value, number):
-            yield Match(call.span, f"{call.method} along axis 0 runs over the batch")
+            message = f"{call.method} along axis 0 runs over the batch"
+            yield Match(call.span, message, fix=_other_axis(reading, call, value))
         elif (
             call.method in SHARES and dim in (1, 2, 0, -2, -3) and _is_scores(reading, value, call)
         ):
             yield Match(call.span, f"attention is normalized along axis {dim}, not over the keys")
+
+
+def _other_axis(reading: Training, call: Call, value: Value) -> str:
+    """The remedy for an axis that is the batch: a number only where all the sizes are known."""
+    known = axes_of(reading, value, call)
+    rest = [n for n, axis in enumerate(known.each) if n and axis.kind != ONE] if known else []
+    if len(rest) == 1:
+        return f"Use dim={rest[0]}."
+    if call.method not in SHARES:
+        return ""
+    return "Name the axis of the classes, keys or instances: neither the batch, nor one of size 1."
 
 
 def _ends_network(reading: Training, number: int) -> bool:

@@ -126,7 +126,7 @@ def _overlap_in_sum(reading: Training) -> Iterator[Match]:
 
 def _overlap(reading: Training, number: int, function: Function) -> Iterator[Match]:
     """A dice loss that returns the overlap itself, and no caller turns it around."""
-    if _is_turned(reading, function):
+    if is_turned(reading, function):
         return
     as_written = (render(reading, value) for value in function.returns)
     for (text, span), short in zip(returned(reading, number), as_written, strict=True):
@@ -137,7 +137,7 @@ def _overlap(reading: Training, number: int, function: Function) -> Iterator[Mat
 
 def _likelihood(reading: Training, number: int, function: Function) -> Iterator[Match]:
     """A loss of logarithms of probabilities without a minus, in itself and where it is called."""
-    if _is_turned(reading, function):
+    if is_turned(reading, function):
         return
     for text, span in returned(reading, number):
         plain = NO_SIGN.sub("", text)
@@ -153,7 +153,7 @@ def _likelihood(reading: Training, number: int, function: Function) -> Iterator[
                 )
 
 
-def _is_turned(reading: Training, function: Function) -> bool:
+def is_turned(reading: Training, function: Function) -> bool:
     """1 - dice_loss(...), -nll(...), or a name of which the file takes the negative."""
     name = function.owner if function.name in ("forward", "__call__") else function.name
     table = reading.cached(_held)

@@ -34,6 +34,8 @@ OPERATIONS = {
     "backward_without_its_gradient": "_Square.backward",
     "identity_without_its_gradient": "_Lost.backward",
     "view_that_exchanges_axes": "view() that exchanges axes",
+    "rows_joined_and_viewed_the_other_way": "view() that exchanges axes, [6 * 5] rows as [5, 6]",
+    "rows_joined_by_a_view_and_taken_apart_wrongly": "reshape() that exchanges axes, [6 * 5] rows",
     "dropout_in_evaluation": "values are dropped in eval(), too: dropout()",
     "dropout_of_attention_in_evaluation": "too: scaled_dot_product_attention()",
     "dropout_that_is_in_no_module": "too: dropout()",

@@ -439,6 +439,49 @@ def view_that_exchanges_axes():
     return _trained(run, batch, a=nn.GRU(8, 8), b=nn.Linear(8, 3))
 
 
+def _frames(view, first=False):
+    """Clips [6, 5 frames, 8], whose frames are encoded as 30 rows."""
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    parts = {"a": nn.Linear(8, 8), "r": nn.GRU(8, 8, batch_first=first), "b": nn.Linear(8, 3)}
+    return _trained(lambda m, x: m.b(view(m, x)), batch, **parts)
+
+
+def rows_joined_and_viewed_the_other_way():
+    return _frames(lambda m, x: m.r(m.a(x.flatten(0, 1)).view(5, len(x), -1))[0][-1])
+
+
+def rows_joined_by_a_view_and_taken_apart_wrongly():
+    return _frames(lambda m, x: m.a(x.reshape(-1, 8)).relu().reshape(5, len(x), 8).mean(0))
+
+
+def healthy_rows_joined_and_taken_apart():
+    return _frames(
+        lambda m, x: m.r(m.a(x.flatten(0, 1)).view(len(x), 5, -1).transpose(0, 1))[0][-1]
+    )
+
+
+def healthy_rows_joined_with_the_time_first():
+    def run(m, x):
+        joined = m.a(x.transpose(0, 1).flatten(0, 1))
+        return m.r(joined.view(5, len(x), -1))[0][-1]
+
+    return _frames(run)
+
+
+def healthy_rows_taken_apart_in_their_order():
+    return _frames(lambda m, x: m.r(m.a(x.flatten(0, 1)).view(len(x), 5, -1))[0][:, -1], first=True)
+
+
+def healthy_pairs_of_views_of_samples():
+    """Contrastive: no sample has a label of its own."""
+
+    def loss(m, b):
+        z = F.normalize(m(b[0].flatten(0, 1)), dim=-1).view(2, len(b[0]), -1)
+        return F.cross_entropy(z[0] @ z[1].t() * 5, torch.arange(len(b[0])))
+
+    return _trained(lambda m, x: m.a(x), (torch.randn(6, 2, 8),), loss, a=nn.Linear(8, 4))
+
+
 def dropout_in_evaluation():
     run = lambda m, x: m.b(F.dropout(m.a(x), 0.3))
     return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))

@@ -28,7 +28,7 @@ def of_sources(
     ours, theirs = stated if all(stated) else (content.classes, classes)
     whole = all(stated) or content.complete
     looks = (
-        lambda: two_splits.of_classes(ours, theirs, other.kind == "loader") if whole else None,
+        lambda: two_splits.of_classes(ours, theirs) if whole else None,
         lambda: two_splits.random_eval(train, other),
         lambda: two_splits.windows(train, other),
     )

@@ -58,5 +58,6 @@ def is_file_name(value: Foreign) -> bool:
 
 
 def stem_of(value: Foreign) -> str:
-    """The name of a file without what says which of its kind it is."""
-    return KIND.sub("", os.path.splitext(os.path.basename(os.fspath(value)))[0])
+    """The name of a file without what says which of its kind it is, and zeros before numbers."""
+    stem = KIND.sub("", os.path.splitext(os.path.basename(os.fspath(value)))[0])
+    return re.sub(r"(?<!\d)0+(?=\d)", "", stem)

@@ -15,7 +15,7 @@ FORMS = ("%s", "%s_input_ids", "%s_ids", "%s_labels", "input_ids_%s", "ids_%s", 
          "text_%s")  # fmt: skip
 CHOSEN = tuple(form % side for side in ("chosen", "preferred", "positive") for form in FORMS)
 REJECTED = tuple(form % side for side in ("rejected", "dispreferred", "negative") for form in FORMS)
-KINDS = ("score", "rating", "reward", "avg_rating", "logps", "votes", "quality", "helpfulness",
+KINDS = ("score", "rating", "reward", "avg_rating", "votes", "quality", "helpfulness",
          "overall_score", "upvotes")  # fmt: skip
 SCORES = tuple(f % k for k in KINDS for f in ("%s_chosen", "chosen_%s", "chosen-%s"))
 REJECTED_SCORES = tuple(f % k for k in KINDS for f in ("%s_rejected", "rejected_%s", "rejected-%s"))

@@ -32,7 +32,7 @@ TIME = re.compile(r"(unix_?)?(time|timestamp|date|datetime|ts)(s|_idx|_index|_id
 LEAST_STEPS = 4
 ENDS = (0, 1, -2, -1)
 FEW_TAGS, MOSTLY = 64, 0.5
-"""Tags, and the share of them that are the tokens at their places. Our own numbers."""
+"""Tags, and the share of them that are the tokens at, or after, their places. Our own numbers."""
 IGNORED = -100
 
 
@@ -137,9 +137,10 @@ class Places:
         """The tags of the first and the last token of each text, where labels are few classes."""
         labels = tokens.labels
         assert labels is not None
-        own = labels[labels >= 0] == tokens.ids[labels >= 0]
-        if int(labels.max()) >= FEW_TAGS or float(own.float().mean()) > MOSTLY:
-            return  # tokens of a small vocabulary are no tags, nor are those that a mask hides
+        pairs = ((labels, tokens.ids), (labels[:, :-1], tokens.ids[:, 1:]))
+        alike = [float((one == other)[one >= 0].float().mean()) for one, other in pairs]
+        if int(labels.max()) >= FEW_TAGS or any(each > MOSTLY for each in alike):
+            return  # tokens of a small vocabulary, shifted or hidden by a mask, are no tags
         self._all_tags.update(labels[labels >= 0].tolist())
         for number, ids in enumerate(tokens.ids):
             used = tokens.mask[number] if tokens.mask is not None else torch.ones_like(ids)

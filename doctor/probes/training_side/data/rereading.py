@@ -18,9 +18,6 @@ LEAST = 4
 """Values of a field that determine a factor and a difference with some to spare."""
 EXACT = 1e-4
 """Relative error of float32 after a few operations. Our own number."""
-NOISY = 1e-3
-"""The same of the difference of two readings, of which rounding is a larger part. Our own
-number."""
 
 
 class Drift(NamedTuple):
@@ -133,26 +130,8 @@ def drift(series: List[torch.Tensor]) -> Drift:
     for before, after in pairs:
         scale = EXACT * (float(after.abs().max()) + abs(difference))
         if not bool(((factor * before + difference - after).abs() <= scale).all()):
-            return added(series)
-    return Drift("scaled", factor, difference)
-
-
-def added(series: List[torch.Tensor]) -> Drift:
-    """The same where numbers that differ from place to place are added, as noise that a seed makes
-    the same at each reading: each step is the one before by a factor."""
-    steps = [series[n] - series[n - 1] for n in range(1, len(series))]
-    one = steps[0]
-    size = float((one * one).sum())
-    if not size > 0:
-        return OTHER
-    factor = float((one * steps[1]).sum()) / size
-    if factor <= 0:
-        return OTHER  # as of what comes in turn
-    for before, after in ((steps[n - 1], steps[n]) for n in range(1, len(steps))):
-        scale = NOISY * float(after.abs().max())
-        if not scale > 0 or not bool(((factor * before - after).abs() <= scale).all()):
             return OTHER
-    return Drift("scaled", factor, float(one.mean()))
+    return Drift("scaled", factor, difference)
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -15,7 +15,6 @@ from .chats import ANSWERS, PROMPTS, messages_of
 from .columns import Columns
 from .leaks import Leaks
 from .pages import ANSWERED, ends_with_question, is_page
-from .views import LABELS
 
 MOST_ROWS = 5
 CONTEXTS = ("context", "passage", "paragraph")
@@ -187,28 +186,35 @@ def is_garbled(text: str) -> bool:
     return False
 
 
-def _join_short(groups: Dict[str, Set[str]]) -> None:
-    """Put classes that are the beginning of one other class with it, where several are."""
+def _join_short(groups: Dict[str, Set[str]]) -> int:
+    """Put classes that are the beginning of one other class with it, where several are; their
+    number.
+
+    York and Yorkshire are two: only where the classes are written in several ways otherwise, too.
+    """
+    if all(len(group) == 1 for group in groups.values()):
+        return 0
     long = {
         one: [other for other in groups if other != one and other.startswith(one)]
         for one in groups
         if one.isalpha()
     }
     short = {one: others[0] for one, others in long.items() if len(others) == 1}
-    for one, other in short.items() if len(short) > 1 else ():
+    joined = {one: other for one, other in short.items() if len(short) > 1 and other not in short}
+    for one, other in joined.items():
         groups[other] |= groups.pop(one)
+    return len(joined)
 
 
 def _spellings(name: str, values: Optional[Dict[str, List[int]]]) -> List[Dict[str, Any]]:
-    """A record for a column whose classes are equal but for case and space around them."""
+    """A record for a column whose classes are equal but for case and space."""
     if not values or sum(map(len, values.values())) < 4 * len(values):
         return []
     groups: Dict[str, Set[str]] = {}
     for value in values:
         if len(value.strip()) >= SHORTEST:
             groups.setdefault(" ".join(value.casefold().split()), set()).add(value)
-    if name.lower() in LABELS:
-        _join_short(groups)
+    short = _join_short(groups)
     several = [group for group in groups.values() if len(group) > 1]
     if not several:
         return []
@@ -221,6 +227,7 @@ def _spellings(name: str, values: Optional[Dict[str, List[int]]]) -> List[Dict[s
             "values": len(values),
             "classes": len(values) - sum(len(group) - 1 for group in several),
             "minor": minor,
+            "short": short,
             "pairs": pairs[:MOST_ROWS],
         }
     ]

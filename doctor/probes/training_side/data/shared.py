@@ -46,7 +46,7 @@ def of_splits(train: Source, other: Source) -> List[Dict[str, Any]]:
         lambda: times(ours, theirs),
         lambda: texts(ours, theirs),
         lambda: images(ours, theirs),
-        lambda: scaled(*(whole(s, r) for s, r in ((train, ours), (other, theirs)))),
+        lambda: scaling((train, ours), (other, theirs)),
     )
     each = [observing.attempt(look, None) for look in looks]
     return [one for one in each if one is not None]
@@ -207,12 +207,22 @@ def details(each: List[Foreign]) -> Optional[torch.Tensor]:
     return torch.stack(found) if len(found) >= LEAST_IMAGES else None
 
 
+Split = Tuple[Source, List[Foreign]]
+
+
+def scaling(train: Split, other: Split) -> Optional[Dict[str, Any]]:
+    """How the series that windows are cut from were scaled, or the features of all rows."""
+    both = (train, other)
+    series = [series_held(observing.attribute(each.items, "dataset")) for each, _ in both]
+    if None in series:
+        ours, theirs = (whole(*each) for each in both)
+        return scaled(ours, theirs)
+    return scaled(series[0], series[1], of_series=True)
+
+
 def whole(source: Source, each: List[Foreign]) -> Optional[Tuple[str, torch.Tensor]]:
-    """The features of all rows, and their name, or those of the series that windows are cut from;
-    None where not all were read, or they are none."""
+    """The features of all rows, and their name; None where not all were read, or they are none."""
     dataset = observing.attribute(source.items, "dataset")
-    if (series := series_held(dataset)) is not None:
-        return series
     if len(each) != size(dataset) or len(each) < LEAST_ROWS:
         return None
     named = containers.tensors(as_batch(each[0]))
@@ -244,9 +254,12 @@ def table_of(value: Foreign) -> Optional[torch.Tensor]:
 
 
 def scaled(
-    ours: Optional[Tuple[str, torch.Tensor]], theirs: Optional[Tuple[str, torch.Tensor]]
+    ours: Optional[Tuple[str, torch.Tensor]],
+    theirs: Optional[Tuple[str, torch.Tensor]],
+    of_series: bool = False,
 ) -> Optional[Dict[str, Any]]:
-    """Whether the columns were scaled in each split for itself, or in both together."""
+    """Whether the columns were scaled in each split for itself, or in both together. Of series, the
+    latter alone: recordings of patients and the like are scaled each for itself."""
     if ours is None or theirs is None or ours[0] != theirs[0]:
         return None
     name, one, two = ours[0], ours[1], theirs[1]
@@ -260,7 +273,7 @@ def scaled(
             ("scaled apart", each_for_itself, each_for_itself),
             ("fitted on eval", joint, together),
         )
-        for kind, columns, scaled_columns in kinds:
+        for kind, columns, scaled_columns in kinds[int(of_series) :]:
             count, whole_count = int(columns.sum()), int(scaled_columns.sum())
             if count >= LEAST_COLUMNS and whole_count > MOSTLY * int(measured(one).sum()):
                 return relation(kind, 1, 1, (name,), (), (count, one.shape[1]))

@@ -125,18 +125,15 @@ def columns_apart(ours: List[torch.Tensor], theirs: List[torch.Tensor]) -> bool:
     return count >= 2 and 2 * count >= len(moving)
 
 
-def of_classes(
-    train: Counter[str], other: Counter[str], in_loader: bool = False
-) -> Optional[Dict[str, Any]]:
-    """Rows of eval whose class no row of train has; both were read to their end. `in_loader`: a
-    loader gives those of eval."""
+def of_classes(train: Counter[str], other: Counter[str]) -> Optional[Dict[str, Any]]:
+    """Rows of eval whose class no row of train has; both were read to their end."""
     known, count = set(other) <= set(train), sum(other.values())
     if known and len(other) == 1 < len(train) and count >= LEAST_OF_ONE:
         share = train[next(iter(other))] / sum(train.values())
         if share**count < CHANCE:
             return relation("eval of one class", 1, 1, (), (), (count, len(train)))
     if set(other) == {UNLABELLED} and count >= LEAST and len(train) > 1 and UNLABELLED not in train:
-        return relation("eval unlabelled", count, count, (), (), (int(in_loader),))
+        return relation("eval unlabelled", count, count)
     absent = [each for each in other if each not in train]
     if not train or not absent:
         return None

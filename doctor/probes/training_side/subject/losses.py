@@ -44,6 +44,8 @@ def is_loss_module(module: torch.nn.Module) -> bool:
 
 def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """criterion(module(inputs), target); of an output with logits, the logits."""
+    if needs_no_target(criterion, batch):
+        return output_loss(criterion, module, batch)
     inputs, target = parts_of(batch)
     output = subjects.called(module, inputs)
     logits = observing.attribute(output, "logits")
@@ -52,13 +54,15 @@ def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign)
 
 
 def output_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
-    """loss(module(batch)) of a function with one parameter."""
+    """loss(module(batch)) of a function that needs the output alone."""
     output = subjects.called(module, batch)
     return subjects.loss_in(loss(output), subjects.source_of(loss))
 
 
 def output_and_target_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """loss(module(inputs), target), where the output is passed as it is."""
+    if needs_no_target(loss, batch):
+        return output_loss(loss, module, batch)
     inputs, target = parts_of(batch)
     return subjects.loss_in(loss(subjects.called(module, inputs), target), subjects.source_of(loss))
 
@@ -67,6 +71,15 @@ def output_and_batch_loss(loss: Function, module: torch.nn.Module, batch: Foreig
     """loss(module(inputs), batch), where the module gets what its forward has parameters for."""
     output = subjects.called(module, accepted(module, batch))
     return subjects.loss_in(loss(output, batch), subjects.source_of(loss))
+
+
+def needs_no_target(loss: Function, batch: Foreign) -> bool:
+    """Whether all parameters but the first have defaults, and the batch holds no target."""
+    if len(loss_forms.required(loss)) != 1:
+        return False
+    if observing.has(batch, "items"):
+        return not any(name in batch for name in TARGETS)
+    return isinstance(batch, torch.Tensor) or len(batch) < 2
 
 
 def parts_of(batch: Foreign) -> Tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import torch
 
@@ -38,14 +38,17 @@ def trial(subject: Subject) -> Dict[str, Any]:
     over: List[Operation] = []
     offsets: List[Operation] = []
     layers: List[Operation] = []
+    joined: Set[int] = set()
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if name in SOFTMAX and _over_samples(args, options, count):
-            over.append(Operation("%s over the samples (dim 0)" % name, outputs.place()))
-        elif name in VIEWS and _takes_for_another_axis(args[0], result, count):
-            over.append(Operation("%s() that exchanges axes" % name, outputs.place()))
+            text = "%s over the samples (dim 0) of %s" % (name, list(args[0].shape))
+            over.append(Operation(text, outputs.place()))
+        elif name in VIEWS and (text := _exchanged(name, args[0], result, count, joined)):
+            over.append(Operation(text, outputs.place()))
         elif name in INDEXING and (text := _leaves_out(name, args, options, count)):
             offsets.append(Operation(text, outputs.place()))
+        joined.update(_joined(name, args, result, count))
 
     with module_hooks(subject.module, functools.partial(_time_first, layers, count)):
         whole = outputs.forward(subject, subject.batch, note)
@@ -108,6 +111,31 @@ def _takes_for_another_axis(value: torch.Tensor, result: torch.Tensor, count: in
     if len(before) < 3 or len(after) < 3 or before[0] != count or before[1] in (1, count):
         return False
     return after[:2] == (before[1], before[0])
+
+
+def _joined(name: str, args: Any, result: Any, count: int) -> List[int]:
+    """The steps of [samples, steps, ...] that flatten() or a view joins to [samples * steps, ...];
+    at most one number."""
+    if name not in (*VIEWS, "flatten") or args[0].dim() < 2 or not result.dim():
+        return []
+    before = tuple(args[0].shape)
+    kept = before[0] == count and before[1] not in (1, count)
+    return [before[1]] * (kept and result.shape[0] == count * before[1])
+
+
+def _exchanged(
+    name: str, value: torch.Tensor, result: torch.Tensor, count: int, joined: Set[int]
+) -> str:
+    """Which axes a view exchanges: of [samples, steps, ...], or of its rows that were joined."""
+    after = tuple(result.shape)
+    if _takes_for_another_axis(value, result, count):
+        return "%s() that exchanges axes" % name
+    if len(after) < 2 or after[1] != count or after[0] not in joined:
+        return ""
+    if not value.dim() or value.shape[0] != after[0] * count:
+        return ""
+    rows = "[%d * %d] rows as [%d, %d]" % (count, after[0], after[0], count)
+    return "%s() that exchanges axes, %s" % (name, rows)
 
 
 def _time_first(

@@ -194,8 +194,12 @@ def parts_of(maps: List[torch.Tensor]) -> torch.Tensor:
 
 
 def apart(target: torch.Tensor) -> torch.Tensor:
-    """The target of each image without the mean of all."""
-    return target - target.mean(0)
+    """The target of each image without the mean of its half, which may be the images without an
+    object."""
+    rest = target.clone()
+    for half in (rest[::2], rest[1::2]):
+        half -= half.mean(0)
+    return rest
 
 
 def pooled(value: torch.Tensor) -> torch.Tensor:
