@@ -208,7 +208,7 @@ STEP = r"(?:[\w.]+|\([\w.]+\+1\)|\(1\+[\w.]+\)|max\([\w.,]+\))"
 ROOT, RISE = rf"\({STEP}\*\*-0\.5\)", rf"\({STEP}\*\([\w.]+\*\*-1\.5\)\)"
 LEAST = rf"min\((?:{ROOT},{RISE}|{RISE},{ROOT})\)"
 SIZE = r"\([\w.]+\*\*-0\.5\)"
-NOAM = re.compile(rf"\((?:{SIZE}\*{LEAST}|{LEAST}\*{SIZE})\)")
+NOAM = re.compile(rf"<?\((?:{SIZE}\*{LEAST}|{LEAST}\*{SIZE})\)>?")
 """dim ** -0.5 * min(step ** -0.5, step * warmup ** -1.5): a rate of about 0.001 at its peak."""
 
 

@@ -86,7 +86,8 @@ def _source(reading: Training, text: str, call: Call, rounds: int = 3) -> str:
 def _is_renamed(reading: Training, held: Line, call: Call) -> bool:
     """q = p.detach() before the call, where p is set once, and nothing writes to q or p."""
     inner = held.text.partition(".")[0]
-    if not RENAMED.fullmatch(held.text) or held.augmented or not held.span.order < call.span.order:
+    before = held.position <= reading.number(call)
+    if not RENAMED.fullmatch(held.text) or held.augmented or not before:
         return False
     both = {held.target, inner}
     parts = any(a.target.partition("[")[0] in both and a.scope == call.scope

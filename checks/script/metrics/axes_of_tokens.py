@@ -45,5 +45,5 @@ def _is_given(reading: Training, value: Value, call: Call) -> bool:
     )
 
 
-PLAIN = re.compile(r"[\w.]+(?:\[[\d']\w*'?\])*")
-"""A name, and p[0] of it: logits[keep] has other axes."""
+PLAIN = re.compile(r"<>|[\w.]+(?:\[[\d']\w*'?\])*")
+"""A part of a tuple, a name, and p[0] of it: logits[keep] has other axes."""
