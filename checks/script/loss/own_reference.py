@@ -103,9 +103,20 @@ def distance_rewarded(reading: Training) -> Iterator[Match]:
         weight = found["weight"]
         if _is_negative(reading, weight) or _is_negative(reading, line.target):
             continue
-        if rewards and (line.text == found[0] or before.endswith("+")):
+        if rewards and (
+            before.endswith("+") or (line.text == found[0] and _is_added(reading, line))
+        ):
             message = f"{weight} * KL is added to the reward: the policy is paid for its distance"
             yield Match(line.span, message, fix=f"Subtract it: - {weight} * (...).")
+
+
+def _is_added(reading: Training, line: Line) -> bool:
+    """rewards[:, -1] += score, or score + rewards."""
+    grows = any(a.augmented and a.operator == "Add" and a.scope == line.scope
+                and a.target.partition("[")[0] == line.target for a in reading.stores)  # fmt: skip
+    sides = re.compile(rf"\+{re.escape(line.target)}\b|(?<![\w.]){re.escape(line.target)}\+")
+    texts = reading.cached(formulas)
+    return grows or any(scope == line.scope and sides.search(text) for text, _, scope in texts)
 
 
 def _is_negative(reading: Training, name: str) -> bool:
