@@ -197,39 +197,6 @@ def test_judgements_of_the_generator(judged: str, *, fires: bool) -> None:
     assert ("generator-loss" in codes(GAN.format(judged=judged))) is fires
 
 
-EQUATION = """
-import torch
-net = torch.nn.Linear(1, 1)
-opt = torch.optim.Adam(net.parameters())
-def derivative(u, t):
-    return torch.autograd.grad(u, t, torch.ones_like(u){})[0]
-def residual(t):
-    u = net(t)
-    return derivative(u, t) + u
-for step in range(100):
-    t = torch.rand(8, 1, requires_grad=True)
-    loss = {}
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
-print(residual(torch.ones(1, 1, requires_grad=True)))
-"""
-
-
-@pytest.mark.parametrize(
-    ("asked", "loss", "fires"),
-    [
-        ("", "residual(t).pow(2).mean()", True),
-        (", retain_graph=True", "residual(t).pow(2).mean()", True),
-        (", create_graph=True", "residual(t).pow(2).mean()", False),
-        (", True, True", "residual(t).pow(2).mean()", False),
-        ("", "net(t).pow(2).mean()", False),
-    ],
-)
-def test_derivatives_in_a_loss(asked: str, loss: str, *, fires: bool) -> None:
-    assert ("forward-without-grad" in codes(EQUATION.format(asked, loss))) is fires
-
-
 BRANCHES = """
 import torch
 import torch.nn as nn
@@ -262,34 +229,6 @@ for x1, x2 in loader:
 )
 def test_branches_of_one_network(target: str, loss: str, *, fires: bool) -> None:
     assert ("views-compared" in codes(BRANCHES.format(target, loss))) is fires
-
-
-RANKED = """
-import torch
-import torch.nn.functional as F
-net = torch.nn.Embedding(9, 4)
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-for u, i, j in loader:
-    pos, neg = (net(u) * net(i)).sum(1), (net(u) * net(j)).sum(1)
-    loss = {}
-    opt.zero_grad()
-    {}.backward()
-    opt.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("loss", "back", "fires"),
-    [
-        ("F.logsigmoid(pos - neg).mean()", "loss", True),
-        ("torch.log(torch.sigmoid(pos - neg)).sum()", "loss", True),
-        ("-F.logsigmoid(pos - neg).mean()", "loss", False),
-        ("F.logsigmoid(pos - neg).mean()", "(-loss)", False),
-        ("F.softplus(neg - pos).mean()", "loss", False),
-    ],
-)
-def test_pairs_are_ranked(loss: str, back: str, *, fires: bool) -> None:
-    assert ("loss-formula" in codes(RANKED.format(loss, back))) is fires
 
 
 TWO = """

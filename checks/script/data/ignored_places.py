@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import formulas_in, render, texts_in, written_out
+from doctor.checks.script.rendering import render, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
@@ -152,44 +152,6 @@ def _takes_labels(reading: Training) -> bool:
     return bool(taken) and all("label" in text.casefold() for text in taken)
 
 
-OF_LABELS = re.compile(r"gather|cross_entropy|nll|loss|log_?p", re.IGNORECASE)
-"""What has a number for each label."""
-IGNORE = re.compile(r"[A-Z_]*IGNORE\w*")
-
-
-def kept_exchanged(reading: Training) -> Iterator[Match]:
-    """keep = labels == -100; (log_probs * keep).sum(): what counts are the places without label."""
-    for each in reading.assignments if reading.mentions("gather", "cross_entropy", "loss") else ():
-        cast = reading.call_of(each.value)
-        plain = cast is None or cast.method in ("float", "to", "long", "bool", "int", "type_as")
-        tested = each.value.kind == "test" or (cast is not None and cast.base is not None
-                                               and cast.base.kind == "test")  # fmt: skip
-        if not tested or not plain or each.augmented or "." in each.target:
-            continue
-        test = [c for c in reading.comparisons if c.scope == each.scope
-                and c.span.line == each.span.line and c.operator == "=="]  # fmt: skip
-        if len(test) != 1 or not _is_ignored(reading, test[0].right, each):
-            continue
-        name = re.escape(each.target)
-        product = re.compile(rf"\((?P<x>\w+)\*{name}(?:\.\w+\([^()]*\))?\)\.(?:sum|mean)\(")
-        factors = {m["x"] for text, _ in formulas_in(reading, each.scope)
-                   if (m := product.search(text))}  # fmt: skip
-        texts = [written_out(reading, each.scope, x) for x in factors]
-        if (
-            any(map(OF_LABELS.search, texts))
-            and len(reading.assigned_to(each.target, each.scope)) == 1
-        ):
-            message = f"{each.target} is True where there is no label: these places alone count"
-            yield Match(each.span, message, fix=f"{each.target} = labels != -100")
-
-
-def _is_ignored(reading: Training, value: Value, at: Assignment) -> bool:
-    found = evaluate.options_at(reading, value, at.scope, at.position, at.arms)
-    return IGNORE.fullmatch(value.name.rpartition(".")[2]) is not None or (
-        bool(found) and all(v.literal == -100 for v in found)
-    )
-
-
 ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "overflow", "subword",
           "align", "encoding", "wordpiece", "word_piece")  # fmt: skip
 """Names of what tells which word a token is of."""
@@ -253,18 +215,17 @@ RULES = (
         slug="ignored-labels-counted",
         title="Metrics and losses leave out places without a label",
         severity="fail",
-        find=each_of(counted, counted_by_hand, other_index, kept_exchanged),
+        find=each_of(counted, counted_by_hand, other_index),
         why="Sub-words and padding have label -100, which no prediction equals: accuracy and F1 "
         "depend on how long the texts are. To a loss with another ignore_index -100 is a class: it "
         "raises, on a GPU as a device-side assertion.",
         fires=(
             "compute_metrics of a token classifier that nowhere mentions -100",
             "ignore_index=pad_token_id beside labels that are -100",
-            "keep = labels == -100, and (log_probs * keep).sum()",
             "count += labels.numel() beside (pred == labels).sum(), of labels that hold -100",
         ),
         fix="keep = labels != -100; compare predictions[keep] with labels[keep].",
         sources=("transformers-token-classification",),
-        needs=("compute_metrics", "ignore_index", "ignored_labels", "numel", "sum", "mean"),
+        needs=("compute_metrics", "ignore_index", "ignored_labels", "numel"),
     ),
 )

@@ -204,8 +204,11 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, message, fix="Return the factor alone, or set lr=1.0.")
 
 
-NOAM = re.compile(r"\*\*-0?\.5\b.*min\((?=.*\*\*-0?\.5\b)(?=.*\*\*-1\.5\b)|"
-                  r"min\((?=.*\*\*-0?\.5\b)(?=.*\*\*-1\.5\b).*\)\*.*\*\*-0?\.5\b")  # fmt: skip
+STEP = r"(?:[\w.]+|\([\w.]+\+1\)|\(1\+[\w.]+\)|max\([\w.,]+\))"
+ROOT, RISE = rf"\({STEP}\*\*-0\.5\)", rf"\({STEP}\*\([\w.]+\*\*-1\.5\)\)"
+LEAST = rf"min\((?:{ROOT},{RISE}|{RISE},{ROOT})\)"
+SIZE = r"\([\w.]+\*\*-0\.5\)"
+NOAM = re.compile(rf"<?\((?:{SIZE}\*{LEAST}|{LEAST}\*{SIZE})\)>?")
 """dim ** -0.5 * min(step ** -0.5, step * warmup ** -1.5): a rate of about 0.001 at its peak."""
 
 
@@ -217,7 +220,7 @@ def _noam(
     inner = reading.returns(reading.target_function(factory)) if factory is not None else ()
     texts = [render(reading, value) for value in (*results, *inner)]
     rates = [evaluate.number(reading, m.keywords.get("lr"), m) for m in made]
-    if any(map(NOAM.search, texts)) and all(r is not None and 0 < r < FACTORS for r in rates):
+    if any(map(NOAM.fullmatch, texts)) and all(r is not None and 0 < r < FACTORS for r in rates):
         message = "this schedule is a rate, about 0.001 at its peak: LambdaLR multiplies by it"
         yield Match(call.span, message, fix="Set lr=1.0.")
 

@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import target_of_logarithms
 from doctor.checks.script.naming import words
 from doctor.checks.script.objects import MODE_LAYERS, NETWORKS
-from doctor.checks.script.rendering import expanded, lines_of
+from doctor.checks.script.rendering import Line, expanded, lines_of
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -77,10 +77,24 @@ def _source(reading: Training, text: str, call: Call, rounds: int = 3) -> str:
     for _ in range(rounds):
         for name in set(re.findall(r"(?<![\w.])\w+(?![\w(])", text)):
             held = lines_of(reading, call.scope, name)
-            if len(held) == 1 and RENAMED.fullmatch(held[0].text) and not held[0].augmented:
+            if len(held) == 1 and _is_renamed(reading, held[0], call):
                 text = re.sub(rf"(?<![\w.]){name}(?![\w(])", held[0].text, text)
         text = re.sub(SAME, "", text)
     return text
+
+
+def _is_renamed(reading: Training, held: Line, call: Call) -> bool:
+    """q = p.detach() before the call, where p is set once, and nothing writes to q or p."""
+    inner = held.text.partition(".")[0]
+    before = held.position <= reading.number(call)
+    if not RENAMED.fullmatch(held.text) or held.augmented or not before:
+        return False
+    both = {held.target, inner}
+    parts = any(a.target.partition("[")[0] in both and a.scope == call.scope
+                for a in reading.script.parts)  # fmt: skip
+    written = any(c.scope == call.scope and c.method.endswith("_")
+                  and c.receiver.partition("[")[0] in both for c in reading.calls)  # fmt: skip
+    return not parts and not written and len(lines_of(reading, call.scope, inner)) < 2
 
 
 NESTED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"

@@ -22,7 +22,6 @@ MOST_CALLS = 4
 def forward_without_grad(reading: Training) -> Iterator[Match]:
     yield from without_gradient(reading)
     yield from _constant_penalty(reading)
-    yield from _constant_derivative(reading)
     yield from _part_without_grad(reading)
     if not reading.mentions(*NO_GRAD):
         return
@@ -110,39 +109,6 @@ def _constant_penalty(reading: Training) -> Iterator[Match]:
                 message = "without create_graph=True this gradient is a constant in the loss"
                 yield Match(call.span, message)
                 break
-
-
-def _constant_derivative(reading: Training) -> Iterator[Match]:
-    """A function returns autograd.grad(u, x) without create_graph, and a residual is of it."""
-    for _, call in reading.numbered(reading.methods("grad")):
-        asked = call.keywords.get("create_graph")
-        given = [p.name for p in reading.function(call.scope).parameters]
-        plain = call.name == "torch.autograd.grad" and not (asked or call.unpacked)
-        if not plain or len(call.args) < 2 or len(call.args) > 3 or "outputs" in call.keywords:
-            continue
-        returned = reading.function(call.scope).returns
-        own = len(returned) == 1 and reading.number(call) in (returned[0].call, *returned[0].calls)
-        if not own or not {call.args[0].name, call.args[1].name} <= {*given}:
-            continue
-        users = {c.scope for c in reading.callers(call.scope)}
-        if any(_trains_on_residual(reading, scope, call.scope) for scope in users):
-            message = "without create_graph=True this derivative is a constant in the loss"
-            yield Match(call.span, message)
-
-
-RESIDUAL = re.compile(r"resid|pde|physics|(?:^|_)ode(?:_|$)|(?:^|_)pinn", re.IGNORECASE)
-
-
-def _trains_on_residual(reading: Training, scope: int, derivative: int) -> bool:
-    """The function is a residual of an equation, and what trains on it is of its file."""
-    function = reading.function(scope)
-    named = RESIDUAL.search(function.name) is not None
-    back = {reading.calls[n].scope for n in reading.backwards}
-    sites = [c for c in reading.callers(scope) if c.scope in back and c.loops]
-    calls = [c for c in reading.callers(derivative) if c.scope == scope]
-    return named and bool(sites) and not any(
-        reading.is_without_graph(c) for c in (*calls, *sites)
-    )  # fmt: skip
 
 
 def _roots(reading: Training, call: Call) -> Iterator[str]:
@@ -290,7 +256,6 @@ RULES = (
         fires=(
             "backward() on a loss that was computed under no_grad or inference_mode",
             "a penalty of the norm of autograd.grad(), which is called without create_graph=True",
-            "a residual of a function that returns autograd.grad(u, x) without create_graph=True",
             "a warning: self.part(x) under no_grad alone, and an optimizer over part.parameters()",
         ),
         fix="End the no_grad block before the forward pass; pass create_graph=True for a penalty.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import Line, lines, statements
+from doctor.checks.script.rendering import Line, formulas, lines, render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Parameter
@@ -100,10 +100,35 @@ def distance_rewarded(reading: Training) -> Iterator[Match]:
             continue
         rewards = set(words(line.target)) & {"reward", "rewards"}
         before = line.text[: found.start()]
-        if rewards and (line.text == found[0] or before.endswith("+")):
-            weight = found["weight"]
+        weight = found["weight"]
+        if _is_negative(reading, weight) or _is_negative(reading, line.target):
+            continue
+        if rewards and (
+            before.endswith("+") or (line.text == found[0] and _is_added(reading, line))
+        ):
             message = f"{weight} * KL is added to the reward: the policy is paid for its distance"
             yield Match(line.span, message, fix=f"Subtract it: - {weight} * (...).")
+
+
+def _is_added(reading: Training, line: Line) -> bool:
+    """rewards[:, -1] += score, or score + rewards."""
+    grows = any(a.augmented and a.operator == "Add" and a.scope == line.scope
+                and a.target.partition("[")[0] == line.target for a in reading.stores)  # fmt: skip
+    sides = re.compile(rf"\+{re.escape(line.target)}\b|(?<![\w.]){re.escape(line.target)}\+")
+    texts = reading.cached(formulas)
+    return grows or any(scope == line.scope and sides.search(text) for text, _, scope in texts)
+
+
+def _is_negative(reading: Training, name: str) -> bool:
+    """Something takes the negative of it, or sets it to a negative number."""
+    own = name.rpartition(".")[2].removesuffix(".value")
+    minus = re.compile(rf"-\(*(?:[\w.]+\*)?(?:\w+\.)*{re.escape(own)}\b")
+    given = [a.text for a in reading.cached(lines) if a.target.rpartition(".")[2] == own]
+    given += [render(reading, c.keywords[own]) for c in reading.calls if own in c.keywords]
+    given += [render(reading, p.default) for function in reading.script.functions
+              for p in function.parameters if p.name == own and p.default is not None]  # fmt: skip
+    negative = any(text.startswith("-") for text in given)
+    return negative or any(minus.search(text) for text, _, _ in reading.cached(formulas))
 
 
 def sampled_anew(reading: Training) -> Iterator[Match]:

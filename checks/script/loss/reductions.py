@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import containing, expanded, render
+from doctor.checks.script.rendering import containing, expanded, lines_of, render, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call
 
 INTEGER = re.compile(
     r"\.(?:long|int)\(\)$|\.to\((?:dtype=)?torch\.(?:long|int64|int32)\)$|"
@@ -53,6 +54,9 @@ def over_padding(reading: Training) -> Iterator[Match]:
 
 def over_ignored(reading: Training) -> Iterator[Match]:
     """cross_entropy(x, y, reduction='none').mean(), of which places with label -100 are zeros."""
+    sides = [side for c in reading.comparisons for side in (c.left, c.right)]
+    if any(side.literal == -100 or IGNORED.search(side.name) for side in sides):
+        return  # what counts is looked at elsewhere, and may be a factor
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         if kind not in ("cross_entropy", "nll"):
@@ -67,10 +71,36 @@ def over_ignored(reading: Training) -> Iterator[Match]:
             continue
         for mean in reading.named("mean"):
             whole = mean.scope == call.scope and not mean.values and mean.base is None
-            if whole and (mean.receiver_call == number or mean.receiver in call.targets[:1]):
+            own = mean.receiver_call == number or _is_of_all(reading, mean, call)
+            if whole and own and _is_the_loss(reading, mean):
                 message = "the mean counts places whose label is ignored: their losses are 0"
                 fix = "Divide the sum by the number of labels that count, or use reduction='mean'."
                 yield Match(mean.span, message, "warn", fix=fix)
+
+
+def _is_of_all(reading: Training, mean: Call, call: Call) -> bool:
+    """losses.mean() of losses that are set once, and that nothing else reads or writes."""
+    name = mean.receiver
+    if name not in call.targets[:1] or len(lines_of(reading, call.scope, name)) != 1:
+        return False
+    word = re.compile(rf"(?<![\w.]){re.escape(name)}\b")
+    read = [text for text in texts_in(reading, call.scope) if word.search(text)]
+    parts = any(a.target.partition("[")[0] == name for a in reading.script.parts)
+    others = any(c is not mean and c.receiver.partition("[")[0] == name for c in reading.calls)
+    return not parts and not others and all(text == f"{name}.mean()" for text in read)
+
+
+def _is_the_loss(reading: Training, mean: Call) -> bool:
+    """loss = losses.mean() or `return losses.mean()`, and no factor for it behind."""
+    number = reading.number(mean)
+    given = [a for a in reading.assignments if a.value.call == number]
+    if any(a.augmented or len(lines_of(reading, a.scope, a.target)) != 1 for a in given):
+        return False
+    back = any(v.call == number for v in reading.function(mean.scope).returns)
+    names = "|".join(re.escape(a.target) for a in given)
+    scaled = re.compile(rf"(?<![\w.])(?:{names})[*/]|\*(?:{names})\b")
+    texts = texts_in(reading, mean.scope)
+    return back or (bool(given) and not any(map(scaled.search, texts)))
 
 
 IGNORED = re.compile(r"pad|ignore_?(?:index|id|label)?$|label_pad", re.IGNORECASE)

@@ -52,40 +52,10 @@ def signs_hold(reading: Training) -> Iterator[Match]:
             yield from _overlap(reading, number, function)
         if LIKELY.search(named) and not re.search("__init__|weight", named):
             yield from _likelihood(reading, number, function)
-    yield from _ranked(reading)
     yield from _unions(reading)
     yield from _precisions(reading)
     yield from _overlap_in_sum(reading)
     yield from _smoothed_truth(reading)
-
-
-RANKED = re.compile(
-    r"(?:torch\.nn\.functional\.logsigmoid|torch\.log\(\(?torch\.sigmoid|torch\.log\(\(?torch\.nn\.functional\.sigmoid)"
-    r"\(\(?(?P<one>\w*pos\w*)-(?P<two>\w*neg\w*)\)?\)(?:\+[\w.-]+\))?\)?\.(?:mean|sum)\(\)"
-)
-"""mean(log(sigmoid(positive - negative))), which BPR (Rendle et al., 2009) maximizes."""
-
-
-def _ranked(reading: Training) -> Iterator[Match]:
-    """loss = logsigmoid(pos - neg).mean(): its minimum ranks negatives first."""
-    for line in reading.cached(lines) if reading.mentions("logsigmoid", "sigmoid") else ():
-        if "loss" in line.target and RANKED.fullmatch(line.text) and not (
-            reading.mentions("maximize") or _is_negated(reading, line.target)
-        ):  # fmt: skip
-            yield Match(
-                line.span,
-                "the loss is a mean of log-probabilities without a minus: negatives rank first",
-                fix="-F.logsigmoid(pos - neg).mean()",
-            )
-
-
-def _is_negated(reading: Training, name: str) -> bool:
-    """-loss anywhere: a function may return it, and its caller take the negative."""
-    own = re.escape(name)
-    turned = re.compile(rf"\b{own}\.neg\(|(?:1|-1)\*{own}\b|{own}\*-")
-    return name in reading.cached(_negatives) or any(
-        turned.search(text) for text, _, _ in reading.cached(formulas)
-    )
 
 
 def _smoothed_truth(reading: Training) -> Iterator[Match]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
@@ -38,4 +40,10 @@ def over_tokens(reading: Training) -> Iterator[Match]:
 def _is_given(reading: Training, value: Value, call: Call) -> bool:
     """The logits as they came: a part of the argument of the function."""
     found = objects.last_definition(reading, value.name, call)
-    return not any(each.calls for each in found)
+    return not reading.mentions("preprocess_logits_for_metrics") and all(
+        not each.calls and PLAIN.fullmatch(render(reading, each)) for each in found
+    )
+
+
+PLAIN = re.compile(r"<>|[\w.]+(?:\[[\d']\w*'?\])*")
+"""A part of a tuple, a name, and p[0] of it: logits[keep] has other axes."""

@@ -165,15 +165,11 @@ def _reduced_while_summing(reading: Training) -> Iterator[Match]:
         name = call.args[0].name if call.args and call.args[0].kind == "name" else ""
         if not call.loops or not name or not call.name.startswith("torch.distributed."):
             continue
-        loops = call.loops
-        if (table := _values_of(reading, name, loops[-1])) and len(loops) > 1:
-            changed = any(c.receiver == name and loops[-2] in c.loops for c in reading.calls)
-            name, loops = ("" if changed else table), loops[:-1]
-        loop = loops[-1]
+        loop = call.loops[-1]
         held = [a for a in reading.assigned_to(name, call.scope) if loop in a.loops]
         held += [a for a in reading.script.parts if loop in a.loops and a.scope == call.scope
                  and a.target.partition("[")[0] == name]  # fmt: skip
-        grows = any(a.loops == loops for a in held)
+        grows = any(a.loops == call.loops for a in held)
         adds = _adds_up(call) and all(a.operator == "Add" for a in held)
         touched = {(loop, name), (loop, "break")} & reading.cached(_touched)
         if grows and adds and not touched:
@@ -185,14 +181,6 @@ def _reduced_while_summing(reading: Training) -> Iterator[Match]:
             )
 
 
-def _values_of(reading: Training, name: str, loop: int) -> str:
-    """sums of `for value in sums.values()`."""
-    each = reading.loops[loop]
-    call = reading.call_of(each.iterable)
-    plain = call is not None and call.method == "values" and each.target == name
-    return call.receiver if call is not None and plain else ""
-
-
 def _adds_up(call: Call) -> bool:
     """all_reduce() without an operation, or with SUM."""
     operation = call.given("op", 1)
@@ -202,7 +190,7 @@ def _adds_up(call: Call) -> bool:
 def _touched(reading: Training) -> set[tuple[int, str]]:
     """What something else in a loop may scale or empty: its methods, its parts; "break" of a loop
     that ends before its time."""
-    found = {(loop, call.receiver) for call in reading.calls if call.method != "values"
+    found = {(loop, call.receiver.partition("[")[0]) for call in reading.calls
              for loop in call.loops}  # fmt: skip
     found |= {(loop, a.target.partition("[")[0]) for a in reading.script.parts
               if not a.augmented for loop in a.loops}  # fmt: skip
