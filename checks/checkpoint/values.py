@@ -15,6 +15,8 @@ MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
 TRAINED = re.compile(r"^optimizer |(?:^|[._])(?:weight|bias|running_mean|running_var)$|lora_[AB]")
 """Names of what is finite in every model; buffers of one's own may begin at Inf, as the least value
 that an observer has seen does."""
+EXTREME = re.compile(r"(?:^|[._])(?:min|max|best|lowest|highest|least|largest)(?:[._]|$)")
+"""Names of single values that begin at an infinity: torch's observers have min_val and max_val."""
 LARGEST = {"F16": 65504, "F8_E5M2": 57344, "F8_E4M3": 448}
 """Dtype -> its largest value, beyond which a cast gives Inf, or NaN where there is no Inf."""
 
@@ -29,9 +31,11 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     if verdict := _failure(values):
         return verdict
     partly = values.problems or values.unchecked or not (values.tensors or values.exempt)
-    doubted = partly or any(not tensor.masks for tensor in values.nonfinite)
-    if doubted and not values.requested:
+    if partly and not values.requested:
         return _vectors_finite(checkpoint)
+    if doubted := [each for each in values.nonfinite if not (each.masks or _begins_so(each))]:
+        text = f"not decided: {_counts(doubted[0])}, in what may be a buffer of the model's own"
+        return skip(f"{text}; --deep judges every tensor", seconds=values.seconds)
     if values.problems:
         return unknown(values.problems[0].message, seconds=values.seconds)
     if not values.tensors and not values.exempt:
@@ -45,10 +49,10 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
 
 def _failure(values: Values) -> Verdict | None:
     """What no whole checkpoint holds; None where there is none of it."""
-    found = [tensor for tensor in values.nonfinite if not tensor.masks]
+    found = [each for each in values.nonfinite if not (each.masks or _begins_so(each))]
     if nonfinite := [each for each in found if values.requested or TRAINED.search(each.name)]:
         first = min(nonfinite, key=_of_optimizer)
-        rest = values.nonfinite_tensors - 1
+        rest = values.nonfinite_tensors - 1 - sum(map(_begins_so, values.nonfinite))
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
         reason, fix = _why_not_finite(first)
         summary = f"{_counts(first)}{more}{reason}; every stored value finite required"
@@ -67,6 +71,15 @@ def _failure(values: Values) -> Verdict | None:
         summary = f"{values.damaged_records[0]}{more}: not the CRC-32 that the zip gives for it"
         return fail(summary, fix=CRC_FIX, seconds=values.seconds)
     return None
+
+
+def _begins_so(tensor: NonFinite) -> bool:
+    """Whether a buffer holds one infinity alone, as least and largest values begin before anything
+    was seen, and statistics that are set after loading."""
+    one = tensor.values in (tensor.plus_inf, tensor.minus_inf)
+    several = tensor.values > 1 and tensor.dtype not in LARGEST
+    buffer = not (tensor.masks or TRAINED.search(tensor.name))
+    return one and buffer and (several or bool(EXTREME.search(tensor.name)))
 
 
 def _idle(averages: tuple[str, ...]) -> Verdict:
@@ -103,12 +116,16 @@ def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
 
 def _finite(values: Values, steps: int | None) -> Verdict:
     """`steps` of the run; None: not known."""
-    masks = len(values.nonfinite)
+    masks = sum(tensor.masks for tensor in values.nonfinite)
+    begins = [tensor for tensor in values.nonfinite if _begins_so(tensor)]
     parts = ((values.further, "of other state_dicts"), (values.moments, "of the optimizer"))
     of = ", ".join(f"{count:,} {name}" for count, name in parts if count)
     summary = counted(values.tensors, "tensor") + f" ({of})" * bool(of)
     summary += f", {values.bytes:,} bytes: every value finite"
     summary += f", apart from -inf in {counted(masks, 'mask')}" if masks else ""
+    if begins:
+        more = f" and {len(begins) - 1:,} more" * (len(begins) > 1)
+        summary += f", apart from {shown(begins[0].name)}{more}, which hold one infinity alone"
     if values.checksums:
         files = f"{counted(values.checksums, 'file')}"
         summary += f", {files} with the SHA-256 of the Hub"
@@ -119,7 +136,7 @@ def _finite(values: Values, steps: int | None) -> Verdict:
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large or not values.requested:
         is_note = bool(values.copies) or any(not each.zero for each in values.constant)
-        is_note = is_note or bool(rows_inside(values))
+        is_note = is_note or bool(rows_inside(values)) or bool(begins)
         passed = note if is_note else ok
         return passed(summary, seconds=values.seconds)
     count = sum(tensor.large for tensor in large)
@@ -177,10 +194,11 @@ FINITE = Check(
     "the first resumed step NaN. A download that stopped inside a file of the right length leaves "
     "zeros, which are looked for, too.",
     passes=(
-        "no stored value is NaN or infinite, apart from -inf in tensors named as masks: of the "
-        "weights, of other state_dicts in the same files, and of the optimizer's state",
+        "no stored value is NaN or infinite, apart from -inf in masks, by their names or "
+        "by the triangle that it fills: of the weights, of other state_dicts in the same files, and of the optimizer's state",
     ),
     notes=(
+        "a buffer holds one infinity alone, as observers and statistics begin",
         "matrices hold one value that is not 0, or are copies of others, as tied weights are",
         "rows of zeros lie before others in an embedding or a head",
     ),

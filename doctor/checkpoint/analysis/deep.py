@@ -14,6 +14,7 @@ from doctor._util.processors import usable_processors
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.attribution import plain
+from doctor.checkpoint.analysis.causal_masks import is_causal
 from doctor.checkpoint.analysis.checksums import damaged_records, differing_files
 from doctor.checkpoint.analysis.matrices import examine_matrices
 from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally
@@ -88,7 +89,7 @@ def scan_values(
         bytes=work.read,
         exempt=sum(tensor.dtype in FINITE for tensor in every),
         unchecked=_unchecked(every),
-        **_summaries(work.tallies),
+        **_summaries(directory, work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
         checksums=sum(not differs for differs in differing.values()),
         negative=tuple(tensor.name[:500] for tensor in work.negative)[:MOST_OUTLIERS],
@@ -123,10 +124,10 @@ def is_mask(name: str) -> bool:
     return bool(_MASK.fullmatch(last) or (last == "bias" and _ATTENTION.fullmatch(owner)))
 
 
-def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
+def _summaries(directory: Directory, tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     """Fields of Values, from what was counted."""
     every = sorted(tallies.items(), key=lambda item: (item[0].file, item[0].begin, item[0].name))
-    bad = [_nonfinite(tensor, tally) for tensor, tally in every if tally.nonfinite]
+    bad = [_nonfinite(directory, tensor, tally) for tensor, tally in every if tally.nonfinite]
     large = [(tensor, tally.large) for tensor, tally in every if tally.large]
     large.sort(key=lambda item: -item[1])
     return {
@@ -140,7 +141,8 @@ def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     }
 
 
-def _nonfinite(tensor: Tensor, counted: Tally) -> NonFinite:
+def _nonfinite(directory: Directory, tensor: Tensor, counted: Tally) -> NonFinite:
+    negative = counted.nonfinite == counted.minus_inf
     pair = 2 if tensor.dtype in PAIRS else 1
     return NonFinite(
         name=tensor.name[:500],
@@ -151,7 +153,7 @@ def _nonfinite(tensor: Tensor, counted: Tally) -> NonFinite:
         plus_inf=counted.plus_inf,
         minus_inf=counted.minus_inf,
         first=(counted.first or 0) // pair,
-        masks=counted.nonfinite == counted.minus_inf and is_mask(tensor.name),
+        masks=negative and (is_mask(tensor.name) or is_causal(directory, tensor)),
     )
 
 
