@@ -35,7 +35,7 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         return _vectors_finite(checkpoint)
     if doubted := [each for each in values.nonfinite if not (each.masks or _begins_so(each))]:
         text = f"not decided: {_counts(doubted[0])}, in what may be a buffer of the model's own"
-        return skip(f"{text}; --deep judges every tensor", seconds=values.seconds)
+        return skip(f"{text}; --deep judges every tensor")
     if values.problems:
         return unknown(values.problems[0].message, seconds=values.seconds)
     if not values.tensors and not values.exempt:

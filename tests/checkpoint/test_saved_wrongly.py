@@ -486,7 +486,7 @@ INF = float("inf")
         ("q_proj.lora_B.default.weight", INF, Status.FAIL),
         ("fc.activation_post_process.min_val", INF, Status.SKIP),
         ("normalize_inputs.buffer_state.mean", INF, Status.SKIP),
-        ("tril", -INF, Status.SKIP),
+        ("tril", -INF, Status.PASS),
         ("attention_mask", -INF, Status.PASS),
     ],
 )
@@ -497,4 +497,25 @@ def test_buffers_that_begin_at_infinity(
     verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
     assert verdict.status is status, verdict.summary
     if status is Status.SKIP:
+        assert name in verdict.summary
         assert judge("CKP005")(checkpoint=scanned(tmp_path, deep=True)).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("fc.activation_post_process.min_val", torch.tensor(INF), Status.NOTE),
+        ("normalize_inputs.buffer_state.mean", torch.full((7,), INF), Status.NOTE),
+        ("tril", torch.full((8, 8), -INF), Status.NOTE),
+        ("logit_scale", torch.tensor(INF), Status.FAIL),
+        ("fc.weight", torch.full((8, 8), INF), Status.FAIL),
+        ("queue", torch.full((8,), INF).half(), Status.FAIL),
+        ("prototypes", torch.tensor([INF, 1.0]), Status.FAIL),
+    ],
+)
+def test_buffers_of_one_infinity_alone(
+    tmp_path: Path, name: str, value: torch.Tensor, status: Status
+) -> None:
+    torch.save({**state(), name: value}, tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path, deep=True))
+    assert (verdict.status, name in verdict.summary) == (status, True), verdict.summary
