@@ -12,7 +12,8 @@ from doctor.checks.checkpoint.unusual_values import AVERAGE_FIX, alike, rows_ins
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
-TRAINED = re.compile(r"^optimizer |(?:^|[._])(?:weight|bias|running_mean|running_var)$|lora_[AB]")
+OF_LOSS = re.compile(r"criterion|loss")
+TRAINED = re.compile(r"^optimizer .*(?:exp_avg|momentum)|(?:^|[._])(?:weight|bias|running_mean|running_var)$|lora_[AB]")
 """Names of what is finite in every model; buffers of one's own may begin at Inf, as the least value
 that an observer has seen does."""
 EXTREME = re.compile(r"(?:^|[._])(?:min|max|best|lowest|highest|least|largest)(?:[._]|$)")
@@ -50,7 +51,7 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
 def _failure(values: Values) -> Verdict | None:
     """What no whole checkpoint holds; None where there is none of it."""
     found = [each for each in values.nonfinite if not (each.masks or _begins_so(each))]
-    if nonfinite := [each for each in found if values.requested or TRAINED.search(each.name)]:
+    if nonfinite := [each for each in found if values.requested or _is_trained(each)]:
         first = min(nonfinite, key=_of_optimizer)
         rest = values.nonfinite_tensors - 1 - sum(map(_begins_so, values.nonfinite))
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
@@ -71,6 +72,13 @@ def _failure(values: Values) -> Verdict | None:
         summary = f"{values.damaged_records[0]}{more}: not the CRC-32 that the zip gives for it"
         return fail(summary, fix=CRC_FIX, seconds=values.seconds)
     return None
+
+
+def _is_trained(tensor: NonFinite) -> bool:
+    """Whether training made it, by its name: -inf alone may be there on purpose, as for classes
+    that are masked."""
+    chosen = tensor.minus_inf == tensor.nan + tensor.plus_inf + tensor.minus_inf
+    return bool(TRAINED.search(tensor.name)) and not (chosen or OF_LOSS.search(tensor.name))
 
 
 def _begins_so(tensor: NonFinite) -> bool:

@@ -55,12 +55,14 @@ def scan_values(
     further: Sequence[Tensor] = (),
     moments: Sequence[Tensor] = (),
     share: tuple[int, int] = WHOLE,
+    neighbours: bool = True,
 ) -> Values | Unknown:
     """Every value of tensors that lie in `directory`, for which all their bytes are read.
 
     `tensors` are the model's, `further` those of other state_dicts beside it, `moments` those of
     the optimizer's state: a value is looked at once, whatever it is part of.
     `share`: which of how many; all shares together look at every value once (`join_values`).
+    `neighbours`: whether the checksums of the states beside the weights are computed, too.
     `threads`: one for each processor that this process may use, unless it says otherwise.
     Unknown where numpy is missing, and for files elsewhere unless `download` allows it. Never
     raises for what is in the files: one that is cut short or changed meanwhile is a problem.
@@ -95,7 +97,9 @@ def scan_values(
         negative=tuple(tensor.name[:500] for tensor in work.negative)[:MOST_OUTLIERS],
         outliers=tuple(_outliers(work.largest, magnitudes.rest)),
         layers=magnitudes.table(),
-        damaged_records=tuple(damaged_records(directory, _zips(directory, every, spans, share))),
+        damaged_records=tuple(
+            damaged_records(directory, _zips(directory, every, spans, share, neighbours))
+        ),
         differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
@@ -173,12 +177,16 @@ def _outliers(
 
 
 def _zips(
-    directory: Directory, tensors: Iterable[Tensor], spans: list[Span], share: tuple[int, int]
+    directory: Directory,
+    tensors: Iterable[Tensor],
+    spans: list[Span],
+    share: tuple[int, int],
+    neighbours: bool,
 ) -> set[str]:
     """The same, and with the first share the states that lie beside them."""
     files = set(_files(tensors, spans, share))
     with contextlib.suppress(CheckpointError):
-        if not share[0]:
+        if neighbours and not share[0]:
             files |= {name for name in directory.names() if NOT_WEIGHTS.fullmatch(name)}
     return files
 
