@@ -215,9 +215,12 @@ FINITE = Check(
         "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
         "the weights of one layer are 50 times as large as those of most",
+        "of small files without --deep: an outlier, zeros through matrices, second weights; the "
+        "rest of these on request",
         "most matrices of an average of the weights have nothing in common with the model's, or "
         "its count of updates is 0 after steps (also without --deep)",
-        "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
+        "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings (without "
+        "--deep, of several matrices)",
         "a quarter of an embedding's rows or more are zeros, or of a head's before others",
         "an average of the weights has the model's own values after 10 steps or more",
         "all matrices of a layer are copies of another layer's, in at most a third of the layers",
@@ -225,7 +228,8 @@ FINITE = Check(
         "pytorch_model.bin beside safetensors holds other values",
     ),
     fails=(
-        "a tensor that is not a mask holds a NaN or an infinity",
+        "a tensor that is not a mask holds a NaN or an infinity (without --deep, one that is trained "
+        "by its name holds more than -inf)",
         "a mean of squares is negative: in the optimizer's state, or a batch norm's variance",
         "without --deep, beyond 256 MiB: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
