@@ -215,8 +215,6 @@ FINITE = Check(
         "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
         "the weights of one layer are 50 times as large as those of most",
-        "of small files without --deep: an outlier, zeros through matrices, second weights; the "
-        "rest of these on request",
         "most matrices of an average of the weights have nothing in common with the model's, or "
         "its count of updates is 0 after steps (also without --deep)",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings (without "
@@ -238,7 +236,8 @@ FINITE = Check(
     ),
     fix="Return to a checkpoint from before the training diverged, or download the file again and "
     "compare its checksum with the source's.",
-    limits="that the values are good: finite ones can be wrong too. The states of schedulers, "
+    limits="that the values are good: finite ones can be wrong too. Without --deep, what a model may "
+    "hold on purpose (zeros, copies, averages, larger layers) is not told. The states of schedulers, "
     "random generators and callbacks are not read, and a stretch of zeros shorter than 4 MiB can "
     "be missed.",
     owner=Owner.JOB,
