@@ -141,7 +141,9 @@ def _outlier(values: Values) -> str:
 def _zeros_across(values: Values) -> str:
     """A stretch of zeros through several matrices, "" where there is none: in one alone it may be
     of the model, as rows that were pruned."""
-    return next(filter(None, (_stretch(each) for each in values.zero_ranges if each.matrices > 1)), "")
+    return next(
+        filter(None, (_stretch(each) for each in values.zero_ranges if each.matrices > 1)), ""
+    )
 
 
 def _stretch(lost: ZeroRange) -> str:

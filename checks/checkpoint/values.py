@@ -13,7 +13,10 @@ from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, sk
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
 OF_LOSS = re.compile(r"criterion|loss")
-TRAINED = re.compile(r"^optimizer .*(?:exp_avg|momentum)|(?:^|[._])(?:weight|bias|running_mean|running_var)$|lora_[AB]")
+TRAINED = re.compile(
+    r"^optimizer .*(?:exp_avg|momentum)|lora_[AB]"
+    r"|(?:^|[._])(?:weight|bias|running_mean|running_var)$"
+)
 """Names of what is finite in every model; buffers of one's own may begin at Inf, as the least value
 that an observer has seen does."""
 EXTREME = re.compile(r"(?:^|[._])(?:min|max|best|lowest|highest|least|largest)(?:[._]|$)")
@@ -34,18 +37,23 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     partly = values.problems or values.unchecked or not (values.tensors or values.exempt)
     if partly and not values.requested:
         return _vectors_finite(checkpoint)
+    if partly:
+        return _partly(values)
     if doubted := [each for each in values.nonfinite if not (each.masks or _begins_so(each))]:
         text = f"not decided: {_counts(doubted[0])}, in what may be a buffer of the model's own"
-        return skip(f"{text}; --deep judges every tensor")
+        return _idle(idle) if idle else skip(f"{text}; --deep judges every tensor")
+    verdict = _finite(values, length_of_run(checkpoint) or checkpoint.training.steps)
+    return _idle(idle) if idle and verdict.status is not Status.WARN else verdict
+
+
+def _partly(values: Values) -> Verdict:
+    """Why not every value could be read."""
     if values.problems:
         return unknown(values.problems[0].message, seconds=values.seconds)
     if not values.tensors and not values.exempt:
         return unknown("no tensor's values could be read", seconds=values.seconds)
-    if values.unchecked:
-        dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
-        return unknown(f"stored in {dtypes}, whose values cannot be decoded")
-    verdict = _finite(values, length_of_run(checkpoint) or checkpoint.training.steps)
-    return _idle(idle) if idle and verdict.status is not Status.WARN else verdict
+    dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
+    return unknown(f"stored in {dtypes}, whose values cannot be decoded")
 
 
 def _failure(values: Values) -> Verdict | None:
@@ -203,7 +211,8 @@ FINITE = Check(
     "zeros, which are looked for, too.",
     passes=(
         "no stored value is NaN or infinite, apart from -inf in masks, by their names or "
-        "by the triangle that it fills: of the weights, of other state_dicts in the same files, and of the optimizer's state",
+        "by the triangle that it fills: of the weights, of other state_dicts in the same files, "
+        "and of the optimizer's state",
     ),
     notes=(
         "a buffer holds one infinity alone, as observers and statistics begin",
@@ -226,8 +235,8 @@ FINITE = Check(
         "pytorch_model.bin beside safetensors holds other values",
     ),
     fails=(
-        "a tensor that is not a mask holds a NaN or an infinity (without --deep, one that is trained "
-        "by its name holds more than -inf)",
+        "a tensor that is not a mask holds a NaN or an infinity (without --deep, one that is "
+        "trained by its name holds more than -inf)",
         "a mean of squares is negative: in the optimizer's state, or a batch norm's variance",
         "without --deep, beyond 256 MiB: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
@@ -236,9 +245,9 @@ FINITE = Check(
     ),
     fix="Return to a checkpoint from before the training diverged, or download the file again and "
     "compare its checksum with the source's.",
-    limits="that the values are good: finite ones can be wrong too. Without --deep, what a model may "
-    "hold on purpose (zeros, copies, averages, larger layers) is not told. The states of schedulers, "
-    "random generators and callbacks are not read, and a stretch of zeros shorter than 4 MiB can "
+    limits="that the values are good: finite ones can be wrong too. Without --deep, what a model "
+    "may hold on purpose (zeros, copies, averages, larger layers) is not told. The states of "
+    "schedulers, random generators and callbacks are not read, and a stretch of zeros shorter than 4 MiB can "
     "be missed.",
     owner=Owner.JOB,
     judge=values_finite,
