@@ -247,8 +247,8 @@ FINITE = Check(
     "compare its checksum with the source's.",
     limits="that the values are good: finite ones can be wrong too. Without --deep, what a model "
     "may hold on purpose (zeros, copies, averages, larger layers) is not told. The states of "
-    "schedulers, random generators and callbacks are not read, and a stretch of zeros shorter than 4 MiB can "
-    "be missed.",
+    "schedulers, random generators and callbacks are not read, and a stretch of zeros shorter "
+    "than 4 MiB can be missed.",
     owner=Owner.JOB,
     judge=values_finite,
     required="checkpoint",
