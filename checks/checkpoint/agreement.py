@@ -258,6 +258,7 @@ CONFIG = Check(
         "says that they are and none is",
         "the tokenizer has a token of a number beyond the embedding's rows",
         "config.json cannot be read",
+        "pad_token_id is beyond the vocabulary in a family whose embedding is built with it",
     ),
     fix=SIZES_FIX,
     notes=(

@@ -6,7 +6,7 @@ import math
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed
-from doctor.checkpoint.records import Checkpoint, Continuation, Optimizer
+from doctor.checkpoint.records import Checkpoint, Continuation, History, Optimizer
 from doctor.checks.checkpoint.continuing import without
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, unknown, warn
 
@@ -19,9 +19,10 @@ def steps(checkpoint: Checkpoint) -> Verdict:
     if not isinstance(found, Continuation):
         return without(found)
     if not found.requested:
-        return _too_many(found) or without(found)
+        return _too_many(found, checkpoint.training.history) or without(found)
+    history = checkpoint.training.history
     rates = _other_rates(found, checkpoint.training.optimizer)
-    return _disagreement(found) or rates or _end(found) or _agreement(found)
+    return _disagreement(found, history) or rates or _end(found) or _agreement(found)
 
 
 def _other_rates(found: Continuation, optimizer: Optimizer | Unknown | None) -> Verdict | None:
@@ -36,20 +37,20 @@ def _other_rates(found: Continuation, optimizer: Optimizer | Unknown | None) -> 
     return None
 
 
-def _too_many(found: Continuation) -> Verdict | None:
+def _too_many(found: Continuation, history: History | None) -> Verdict | None:
     """The failure of Trainer's files where scheduler or optimizer counted more steps than were
     taken, which no skipped step and no fresh optimizer explains."""
     whole = found.counts.get("trainer_state.json")
     more = [found.counts.get(name, 0) for name in ("scheduler", "optimizer")]
-    verdict = _disagreement(found) if whole is not None and max(more) > whole else None
+    verdict = _disagreement(found, history) if whole is not None and max(more) > whole else None
     return verdict if verdict and verdict.status is Status.FAIL else None
 
 
-def _disagreement(found: Continuation) -> Verdict | None:
+def _disagreement(found: Continuation, history: History | None) -> Verdict | None:
     counts = dict(found.counts)
     text = _counted(counts)
     if found.framework.startswith("transformers Trainer"):
-        return _of_trainer(found, counts, text)
+        return _of_trainer(found, counts, text, history)
     if found.framework == "accelerate" and {"scheduler", "optimizer"} <= counts.keys():
         return _of_accelerate(found, counts, text)
     taken, whole = counts.get("optimizer"), counts.get(WHOLE.get(found.framework, ""))
@@ -60,7 +61,9 @@ def _disagreement(found: Continuation) -> Verdict | None:
     return None
 
 
-def _of_trainer(found: Continuation, counts: dict[str, int], text: str) -> Verdict | None:
+def _of_trainer(
+    found: Continuation, counts: dict[str, int], text: str, history: History | None
+) -> Verdict | None:
     whole = counts.get("trainer_state.json")
     if whole is None:
         return unknown(f"trainer_state.json has no global_step; {text or 'nothing else counts'}")
@@ -72,7 +75,7 @@ def _of_trainer(found: Continuation, counts: dict[str, int], text: str) -> Verdi
         if name in counts and not (name == "scheduler" and found.epoch_scheduler)
     }
     if counts.get("optimizer", whole) == whole < (scheduled := followers.get("scheduler", whole)):
-        return _ahead(scheduled, whole, text)
+        return _ahead(found, scheduled, whole, text, history)
     if any(each > whole for each in followers.values()):
         return fail(f"{text}: optimizer and scheduler of the same step required", fix=STEPS_FIX)
     if any(each < whole for each in followers.values()):
@@ -82,16 +85,27 @@ def _of_trainer(found: Continuation, counts: dict[str, int], text: str) -> Verdi
     return None
 
 
-def _ahead(scheduled: int, taken: int, text: str) -> Verdict:
+def _ahead(
+    found: Continuation, scheduled: int, taken: int, text: str, history: History | None
+) -> Verdict:
     """A scheduler that counted more steps than optimizer and state, which agree."""
+    position = f"load last_epoch {taken} and _step_count {taken + 1} into it"
+    end = (found.max_steps or 0) * taken // scheduled if taken else 0
+    if history and 0 < end < history.falling_from - 1:
+        return fail(
+            f"{text}: the logged learning rates still fell behind step {history.falling_from:,}, "
+            f"and would have ended at step {end:,} if it had been stepped too often",
+            fix="Take scheduler.pt from the same save as the other files. Where there is none and "
+            f"the schedule was made for this run's steps, {position}.",
+        )
     times, rest = divmod(scheduled, taken) if taken else (0, 1)
     twice = times > 1 and not rest
     more = f"{times} times in each step" if twice else f"{scheduled - taken:,} times too often"
     return fail(
         f"{text}: the scheduler was stepped {more}, and its schedule ends too early",
         fix="Step the scheduler once after each optimizer.step(), and not again by hand when a "
-        "run is resumed: its state_dict holds its position. For this checkpoint, load last_epoch "
-        f"{taken} and _step_count {taken + 1} into it, or create it anew with last_epoch={taken}. "
+        f"run is resumed: its state_dict holds its position. For this checkpoint, {position}, or "
+        f"create it anew with last_epoch={taken}. "
         "Where scheduler.pt is of a later save, take all files from one save.",
     )
 

@@ -11,7 +11,7 @@ from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 
 FAILS = (
     "unfinished", "mixed", "untagged", "weightless", "damaged", "disguised", "missing", "empty",
-    "foreign-index", "twice", "over-limit", "unloadable",
+    "foreign-index", "short-index", "twice", "over-limit", "unloadable",
 )  # fmt: skip
 WARNS = ("incomplete", "stale-index", "no-index", "stray", "unknown-dtype")
 
@@ -39,6 +39,13 @@ FIXES = {
     "shards.",
     "foreign-index": "Save the model again with save_pretrained, or write the index from the "
     "headers of the shards that are here: from_pretrained reads the files that it names.",
+    "short-index": "Write the index again from the headers of all shards, in this directory:\n"
+    "import glob, json, safetensors\n"
+    "index = json.load(open('model.safetensors.index.json'))\n"
+    "for file in glob.glob('model-*-of-*.safetensors'):\n"
+    "    for name in safetensors.safe_open(file, 'pt').keys():\n"
+    "        index['weight_map'][name] = file\n"
+    "json.dump(index, open('model.safetensors.index.json', 'w'))",
     "no-index": "Save the model again with save_pretrained, which writes the index, or download "
     "model.safetensors.index.json from the source of the shards.",
     "stray": "Move the file that does not belong to this checkpoint out of the directory.",
@@ -136,6 +143,7 @@ COMPLETE = Check(
         "a file is truncated or has trailing bytes, holes, overlaps or an invalid header",
         "a file is something else: a git-LFS pointer, a web page, a pickle, a zip, GGUF",
         "a shard or a tensor of the index is missing, or it names none of the shards",
+        "the index leaves out shards of its own series, whose tensors its total_size counts",
         "a file of a model or an adapter holds no tensor, or only tensors without a value",
         "the latest checkpoint of a run holds no weights or is damaged",
         "DeepSpeed's latest is missing or names no directory, or the ranks' files are of several "

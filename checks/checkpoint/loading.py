@@ -281,7 +281,8 @@ WITHOUT_CODE = Check(
     fix="Save a state_dict instead of whole modules and objects, or save with safetensors. Before "
     "loading an untrusted file with weights_only=False, review each global listed; to allow single "
     "ones, use\ntorch.serialization.add_safe_globals([...])",
-    limits="that the code of trust_remote_code is harmless in ways that its calls do not show, "
+    limits="that the code of trust_remote_code is harmless in ways that its calls do not show, as "
+    "in functions of further files that run after the import, "
     "which of an address only config.json names, nor that a global is harmless because it is not "
     "on the list of those known to run commands.",
     owner=Owner.JOB,

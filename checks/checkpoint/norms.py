@@ -58,12 +58,18 @@ def _statistics(checkpoint: Checkpoint) -> Verdict | None:
         initial = state.initial == state.layers
         where = f"the {state.layers:,} batch norms of {shown(state.state, 60) or 'the model'}"
         text = f"{where} have the statistics of a new model, mean 0 and variance 1"
-        if state.copy and initial and seen:
+        if state.copy and initial and seen and not _is_idle(checkpoint, state.state):
             return warn(f"{text}; those of the trained model have seen batches", fix=COPY_FIX)
         steps = length_of_run(checkpoint)
         if not state.state and initial and steps and steps >= MIN_STEPS:
             return warn(f"{text}, after {steps:,} steps", fix=EVAL_FIX)
     return None
+
+
+def _is_idle(checkpoint: Checkpoint, state: str) -> bool:
+    """Whether an average was never updated: then its statistics follow from that (CKP005)."""
+    idle = {name.partition(".")[0] for name in checkpoint.training.idle_averages}
+    return bool(state) and state.partition(".")[0] in idle
 
 
 def _others_at_one(checkpoint: Checkpoint, verdict: Verdict) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.units import listed, shown
 from doctor.checkpoint.records import Checkpoint, Tokenizer
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
-from doctor.judge.check import Verdict, note, warn
+from doctor.judge.check import Verdict, fail, note, warn
 
 TEMPLATE_FIX = (
     "Add the template's tokens as special ones, tokenizer.add_special_tokens(...), then "
@@ -35,6 +35,23 @@ IDS_FIX = (
 )
 
 
+PADDED_EMBEDDINGS = frozenset({
+    "albert", "bert", "camembert", "cohere", "deepseek_v3", "distilbert", "electra", "granite",
+    "llama", "mistral", "mixtral", "olmo", "olmo2", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3",
+    "qwen3_moe", "roberta", "smollm3", "stablelm", "starcoder2", "xlm_roberta", "xlm-roberta",
+})  # fmt: skip
+"""model_type of those that the library builds with nn.Embedding(vocab_size, ..., pad_token_id)."""
+
+
+def _padding_row(checkpoint: Checkpoint, named: dict[str, int], limit: int) -> str:
+    """Why the embedding cannot be built: its padding_idx is beyond its rows; "" where it can."""
+    number = named.get("pad_token_id in config.json", -1)
+    if checkpoint.model.model_type not in PADDED_EMBEDDINGS or not 0 < limit <= number:
+        return ""
+    text = f"pad_token_id in config.json is {number:,}, the vocabulary has {limit:,} tokens"
+    return f"{text}: from_pretrained fails, padding_idx must be within num_embeddings"
+
+
 def token_ids(checkpoint: Checkpoint) -> Verdict | None:
     """Numbers of tokens that no token has, or that end no text; None where there is none."""
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
@@ -46,6 +63,8 @@ def token_ids(checkpoint: Checkpoint) -> Verdict | None:
         counts.append(tokenizer.largest + 1)
     limit = max(model.embedding_rows or 0, *counts, 0)
     absent = [f"{entry} is {number:,}" for entry, number in named.items() if 0 < limit <= number]
+    if unbuildable := _padding_row(checkpoint, named, limit):
+        return fail(unbuildable, fix=ABSENT_FIX)
     if absent:
         return warn(f"{listed(absent, 3)}; the vocabulary has {limit:,} tokens", fix=ABSENT_FIX)
     if tokenizer and tokenizer.exchanged:

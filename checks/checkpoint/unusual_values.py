@@ -16,6 +16,8 @@ ZERO_INITIALIZED = re.compile(
     r"|position|token_type|relative|rotary|inv_freq|bias|mask|buffer|cache).*"
 )
 """Matrices that are initialized to zero on purpose, or hold constants."""
+CONSTANT = re.compile(r"mask|causal|tril|(?:^|[._])fb$|mel|queue|memory|bias|buffer")
+"""Names of what begins or stays at zero in large parts: masks, filter banks, queues."""
 EMPTY = 0.25
 """Share of zero rows that no padding of a vocabulary has. Our own number."""
 PADDED = ("embedding", "head")
@@ -60,16 +62,16 @@ ROWS_FIX = (
 def unusual(values: Values, steps: int | None) -> Iterator[tuple[str, str]]:
     """What is unusual, each with its fix, the worst first. `steps` of the run; None: not known.
 
-    What a new model may hold on purpose only where somebody asked, or the run had steps.
+    What a model may hold on purpose only where somebody asked.
     """
-    told = values.requested or (steps or 0) >= MIN_STEPS
+    told = values.requested
     found = (
         (_outlier(values), OUTLIER_FIX),
         (_zero_rows(values) if told else "", ROWS_FIX),
         (_layers_apart(values) if told else "", APART_FIX),
-        (_average(values), AVERAGE_FIX),
-        (_same_as_model(values, steps or 0), SAME_FIX),
-        (_zeros(values) if (told and steps != 0) or values.zero_ranges else "", ZEROS_FIX),
+        (_average(values) if told else "", AVERAGE_FIX),
+        (_same_as_model(values, steps or 0) if told else "", SAME_FIX),
+        (_zeros(values) if told and steps != 0 else _zeros_across(values), ZEROS_FIX),
         (whole_layer(values) if told else "", LAYER_FIX),
         (_second(values), SECOND_FIX),
     )
@@ -136,14 +138,29 @@ def _outlier(values: Values) -> str:
     )
 
 
+def _zeros_across(values: Values) -> str:
+    """A stretch of zeros through several matrices, "" where there is none: in one alone it may be
+    of the model, as rows that were pruned."""
+    return next(
+        filter(None, (_stretch(each) for each in values.zero_ranges if each.matrices > 1)), ""
+    )
+
+
+def _stretch(lost: ZeroRange) -> str:
+    if CONSTANT.search(lost.name.casefold()):
+        return ""
+    if lost.matrices > 1 or lost.kind not in PADDED or (lost.rows and lost.share >= EMPTY):
+        begin = f"from byte {lost.begin:,} to {lost.end:,} of {lost.file} there are zeros"
+        inside = "inside" if lost.inside else "from the beginning of"
+        more = f" and {lost.matrices - 1:,} more" if lost.matrices > 1 else ""
+        return f"{begin}, {inside} {shown(lost.name)}{more}, as an unfinished download leaves"
+    return ""
+
+
 def _zeros(values: Values) -> str:
     """Zeros that no training leaves, "" where there are none."""
-    for lost in values.zero_ranges:
-        if lost.matrices > 1 or lost.kind not in PADDED or (lost.rows and lost.share >= EMPTY):
-            begin = f"from byte {lost.begin:,} to {lost.end:,} of {lost.file} there are zeros"
-            inside = "inside" if lost.inside else "from the beginning of"
-            more = f" and {lost.matrices - 1:,} more" if lost.matrices > 1 else ""
-            return f"{begin}, {inside} {shown(lost.name)}{more}, as an unfinished download leaves"
+    if text := next(filter(None, map(_stretch, values.zero_ranges)), ""):
+        return text
     zero = [each.name for each in values.constant if each.zero]
     zero = [name for name in zero if not ZERO_INITIALIZED.fullmatch(name.casefold())]
     if not zero:

@@ -12,9 +12,15 @@ from doctor.checks.checkpoint.unusual_values import AVERAGE_FIX, alike, rows_ins
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
-TRAINED = re.compile(r"^optimizer |(?:^|[._])(?:weight|bias|running_mean|running_var)$|lora_[AB]")
+OF_LOSS = re.compile(r"criterion|loss")
+TRAINED = re.compile(
+    r"^optimizer .*(?:exp_avg|momentum)|lora_[AB]"
+    r"|(?:^|[._])(?:weight|bias|running_mean|running_var)$"
+)
 """Names of what is finite in every model; buffers of one's own may begin at Inf, as the least value
 that an observer has seen does."""
+EXTREME = re.compile(r"(?:^|[._])(?:min|max|best|lowest|highest|least|largest)(?:[._]|$)")
+"""Names of single values that begin at an infinity: torch's observers have min_val and max_val."""
 LARGEST = {"F16": 65504, "F8_E5M2": 57344, "F8_E4M3": 448}
 """Dtype -> its largest value, beyond which a cast gives Inf, or NaN where there is no Inf."""
 
@@ -29,26 +35,33 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     if verdict := _failure(values):
         return verdict
     partly = values.problems or values.unchecked or not (values.tensors or values.exempt)
-    doubted = partly or any(not tensor.masks for tensor in values.nonfinite)
-    if doubted and not values.requested:
+    if partly and not values.requested:
         return _vectors_finite(checkpoint)
-    if values.problems:
-        return unknown(values.problems[0].message, seconds=values.seconds)
-    if not values.tensors and not values.exempt:
-        return unknown("no tensor's values could be read", seconds=values.seconds)
-    if values.unchecked:
-        dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
-        return unknown(f"stored in {dtypes}, whose values cannot be decoded")
+    if partly:
+        return _partly(values)
+    if doubted := [each for each in values.nonfinite if not (each.masks or _begins_so(each))]:
+        text = f"not decided: {_counts(doubted[0])}, in what may be a buffer of the model's own"
+        return _idle(idle) if idle else skip(f"{text}; --deep judges every tensor")
     verdict = _finite(values, length_of_run(checkpoint) or checkpoint.training.steps)
     return _idle(idle) if idle and verdict.status is not Status.WARN else verdict
 
 
+def _partly(values: Values) -> Verdict:
+    """Why not every value could be read."""
+    if values.problems:
+        return unknown(values.problems[0].message, seconds=values.seconds)
+    if not values.tensors and not values.exempt:
+        return unknown("no tensor's values could be read", seconds=values.seconds)
+    dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
+    return unknown(f"stored in {dtypes}, whose values cannot be decoded")
+
+
 def _failure(values: Values) -> Verdict | None:
     """What no whole checkpoint holds; None where there is none of it."""
-    found = [tensor for tensor in values.nonfinite if not tensor.masks]
-    if nonfinite := [each for each in found if values.requested or TRAINED.search(each.name)]:
+    found = [each for each in values.nonfinite if not (each.masks or _begins_so(each))]
+    if nonfinite := [each for each in found if values.requested or _is_trained(each)]:
         first = min(nonfinite, key=_of_optimizer)
-        rest = values.nonfinite_tensors - 1
+        rest = values.nonfinite_tensors - 1 - sum(map(_begins_so, values.nonfinite))
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
         reason, fix = _why_not_finite(first)
         summary = f"{_counts(first)}{more}{reason}; every stored value finite required"
@@ -67,6 +80,22 @@ def _failure(values: Values) -> Verdict | None:
         summary = f"{values.damaged_records[0]}{more}: not the CRC-32 that the zip gives for it"
         return fail(summary, fix=CRC_FIX, seconds=values.seconds)
     return None
+
+
+def _is_trained(tensor: NonFinite) -> bool:
+    """Whether training made it, by its name: -inf alone may be there on purpose, as for classes
+    that are masked."""
+    chosen = tensor.minus_inf == tensor.nan + tensor.plus_inf + tensor.minus_inf
+    return bool(TRAINED.search(tensor.name)) and not (chosen or OF_LOSS.search(tensor.name))
+
+
+def _begins_so(tensor: NonFinite) -> bool:
+    """Whether a buffer holds one infinity alone, as least and largest values begin before anything
+    was seen, and statistics that are set after loading."""
+    one = tensor.values in (tensor.plus_inf, tensor.minus_inf)
+    several = tensor.values > 1 and tensor.dtype not in LARGEST
+    buffer = not (tensor.masks or TRAINED.search(tensor.name))
+    return one and buffer and (several or bool(EXTREME.search(tensor.name)))
 
 
 def _idle(averages: tuple[str, ...]) -> Verdict:
@@ -103,12 +132,16 @@ def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
 
 def _finite(values: Values, steps: int | None) -> Verdict:
     """`steps` of the run; None: not known."""
-    masks = len(values.nonfinite)
+    masks = sum(tensor.masks for tensor in values.nonfinite)
+    begins = [tensor for tensor in values.nonfinite if _begins_so(tensor)]
     parts = ((values.further, "of other state_dicts"), (values.moments, "of the optimizer"))
     of = ", ".join(f"{count:,} {name}" for count, name in parts if count)
     summary = counted(values.tensors, "tensor") + f" ({of})" * bool(of)
     summary += f", {values.bytes:,} bytes: every value finite"
     summary += f", apart from -inf in {counted(masks, 'mask')}" if masks else ""
+    if begins:
+        more = f" and {len(begins) - 1:,} more" * (len(begins) > 1)
+        summary += f", apart from {shown(begins[0].name)}{more}, which hold one infinity alone"
     if values.checksums:
         files = f"{counted(values.checksums, 'file')}"
         summary += f", {files} with the SHA-256 of the Hub"
@@ -119,7 +152,7 @@ def _finite(values: Values, steps: int | None) -> Verdict:
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large or not values.requested:
         is_note = bool(values.copies) or any(not each.zero for each in values.constant)
-        is_note = is_note or bool(rows_inside(values))
+        is_note = is_note or bool(rows_inside(values)) or bool(begins)
         passed = note if is_note else ok
         return passed(summary, seconds=values.seconds)
     count = sum(tensor.large for tensor in large)
@@ -177,10 +210,12 @@ FINITE = Check(
     "the first resumed step NaN. A download that stopped inside a file of the right length leaves "
     "zeros, which are looked for, too.",
     passes=(
-        "no stored value is NaN or infinite, apart from -inf in tensors named as masks: of the "
-        "weights, of other state_dicts in the same files, and of the optimizer's state",
+        "no stored value is NaN or infinite, apart from -inf in masks, by their names or "
+        "by the triangle that it fills: of the weights, of other state_dicts in the same files, "
+        "and of the optimizer's state",
     ),
     notes=(
+        "a buffer holds one infinity alone, as observers and statistics begin",
         "matrices hold one value that is not 0, or are copies of others, as tied weights are",
         "rows of zeros lie before others in an embedding or a head",
     ),
@@ -191,7 +226,8 @@ FINITE = Check(
         "the weights of one layer are 50 times as large as those of most",
         "most matrices of an average of the weights have nothing in common with the model's, or "
         "its count of updates is 0 after steps (also without --deep)",
-        "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
+        "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings (without "
+        "--deep, of several matrices)",
         "a quarter of an embedding's rows or more are zeros, or of a head's before others",
         "an average of the weights has the model's own values after 10 steps or more",
         "all matrices of a layer are copies of another layer's, in at most a third of the layers",
@@ -199,7 +235,8 @@ FINITE = Check(
         "pytorch_model.bin beside safetensors holds other values",
     ),
     fails=(
-        "a tensor that is not a mask holds a NaN or an infinity",
+        "a tensor that is not a mask holds a NaN or an infinity (without --deep, one that is "
+        "trained by its name holds more than -inf)",
         "a mean of squares is negative: in the optimizer's state, or a batch norm's variance",
         "without --deep, beyond 256 MiB: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
@@ -208,9 +245,10 @@ FINITE = Check(
     ),
     fix="Return to a checkpoint from before the training diverged, or download the file again and "
     "compare its checksum with the source's.",
-    limits="that the values are good: finite ones can be wrong too. The states of schedulers, "
-    "random generators and callbacks are not read, and a stretch of zeros shorter than 4 MiB can "
-    "be missed.",
+    limits="that the values are good: finite ones can be wrong too. Without --deep, what a model "
+    "may hold on purpose (zeros, copies, averages, larger layers) is not told. The states of "
+    "schedulers, random generators and callbacks are not read, and a stretch of zeros shorter "
+    "than 4 MiB can be missed.",
     owner=Owner.JOB,
     judge=values_finite,
     required="checkpoint",

@@ -33,6 +33,10 @@ SMALL = 256 << 20
 """Bytes of values that are read without `deep`: 0.1 s from the page cache. Our own number."""
 
 
+FEW = 5_000
+"""Tensors that are looked at without `deep`: each costs some 0.1 ms. Our own number."""
+
+
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to read."""
 
@@ -131,7 +135,8 @@ def _is_small(request: ScanRequest, current: TensorCollector) -> bool:
     if not isinstance(current.directory, LocalDirectory) or request.share != WHOLE:
         return False
     held = (*current.tensors, *current.further, *current.moments)
-    return sum(tensor.stored_bytes for tensor in held) <= SMALL
+    files = sum(shard.size for shard in current.shards)
+    return len(held) <= FEW and max(files, sum(each.stored_bytes for each in held)) <= SMALL
 
 
 def _counts_steps(directory: Directory | None) -> bool:
@@ -173,10 +178,11 @@ def _values(
             further=current.further,
             moments=current.moments,
             share=request.share,
+            neighbours=request.deep,
         )
         if request.share[0] or isinstance(values, Unknown):
             return values if request.deep else None
-        second = compare_second(current, stage)
+        second = compare_second(current, stage, None if request.deep else SMALL // 8)
         return msgspec.structs.replace(values, second=second, requested=request.deep)
 
 

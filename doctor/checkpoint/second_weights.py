@@ -18,8 +18,11 @@ SECOND = re.compile(r"(?:pytorch_model(?:-\d{5}-of-\d{5})?|adapter_model)\.bin")
 """transformers and peft load them only where no safetensors are there."""
 
 
-def compare_second(current: TensorCollector, stage: Stage) -> SecondWeights | None:
-    """Beside safetensors that were read; None where no others are there, or they cannot be read."""
+def compare_second(
+    current: TensorCollector, stage: Stage, most: int | None = None
+) -> SecondWeights | None:
+    """Beside safetensors that were read; None where no others are there, they cannot be read, or
+    both have more bytes than `most`."""
     directory = current.directory
     if not isinstance(directory, LocalDirectory):
         return None
@@ -33,7 +36,8 @@ def compare_second(current: TensorCollector, stage: Stage) -> SecondWeights | No
     for name, collector in zip(names, found, strict=True):
         scan(str(directory.path / name), stage, collector.collect)
     tensors = [tensor for collector in found for tensor in collector.tensors]
-    if not tensors:
+    size = sum(tensor.stored_bytes for tensor in (*tensors, *current.tensors))
+    if not tensors or (most is not None and size > most):
         return None
     models = (Model(directory, NameIndex(each)) for each in (current.tensors, tensors))
     compared = compare_models(*models, other_path="")

@@ -255,15 +255,38 @@ def test_several_files_and_any_number_of_threads_give_one_answer(tmp_path: Path)
 )
 def test_minus_infinity_is_right_in_masks_alone(tmp_path: Path, name: str, right: bool) -> None:
     assert is_mask(name) == right
-    mask = torch.full((4, 4), -INF).triu(1)
+    mask = torch.full((4, 5), -INF).triu(1)
     save_file({name: mask}, tmp_path / "a.safetensors")
     found = looked(tmp_path)
     assert only(found).masks == right
-    assert only(found).minus_inf == 6
+    assert only(found).minus_inf == 10
     assert found.nonfinite_tensors == (0 if right else 1)
     mask[0, 0] = NAN
     save_file({name: mask}, tmp_path / "a.safetensors")
     assert not only(looked(tmp_path)).masks
+
+
+TRIANGLE = torch.full((6, 6), -INF).triu(1)
+
+
+@pytest.mark.parametrize(
+    ("values", "right"),
+    [
+        (TRIANGLE, True),
+        (TRIANGLE.half()[None, None], True),
+        (torch.full((2, 6, 6), -INF).tril(-1), True),
+        (torch.where(torch.eye(6) > 0, -INF, TRIANGLE), True),
+        (TRIANGLE + 0.5, False),
+        (torch.full((6, 8), -INF).triu(1), False),
+        (torch.where(torch.arange(36).view(6, 6) == 30, -INF, TRIANGLE), False),
+        (TRIANGLE[2:3, 3:4], False),
+    ],
+)
+def test_a_causal_mask_is_known_by_its_values(
+    tmp_path: Path, values: torch.Tensor, right: bool
+) -> None:
+    save_file({"past": values.contiguous()}, tmp_path / "a.safetensors")
+    assert only(looked(tmp_path)).masks == right
 
 
 def test_fp16_values_near_its_end_are_counted(tmp_path: Path) -> None:

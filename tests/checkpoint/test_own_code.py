@@ -168,7 +168,14 @@ CALLED = {
     "program": (
         CLASS + "    def __init__(self):\n        ping()\nfrom .parts import ping\n",
         "import os\ndef ping():\n    os.system('true')\n",
-        Status.FAIL,
+        Status.NOTE,
+    ),
+    "local name": (
+        CLASS + "    def __init__(self):\n        run = self.parts()\n        print(run)\n"
+        "class Tool:\n    def run(self):\n        import os\n        os.system('true')\n"
+        "from .parts import ping\n",
+        SENDS,
+        Status.NOTE,
     ),
     "processor": (
         "from .parts import read\nclass P:\n    def __call__(self, path): return read(path)\n",

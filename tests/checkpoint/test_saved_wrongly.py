@@ -408,7 +408,8 @@ def test_an_average_that_is_the_model(
     }
     saved = {"epoch": 2, "state_dict": state(), "state_dict_ema": average, "optimizer": optimizer}
     torch.save(saved, tmp_path / "checkpoint-2.pth.tar")
-    verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
+    assert judge("CKP005")(checkpoint=scanned(tmp_path)).status is not Status.WARN
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path, deep=True))
     assert (verdict.status is Status.WARN) is (status is Status.WARN), verdict.summary
 
 
@@ -450,17 +451,18 @@ NEW = {
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_what_new_models_hold_is_told_on_request_or_after_steps(tmp_path: Path, name: str) -> None:
+def test_what_new_models_hold_is_told_on_request(tmp_path: Path, name: str) -> None:
     torch.save({"model": {**state(), **NEW[name]}}, tmp_path / "a.pt")
     verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
     assert verdict.status in (Status.PASS, Status.NOTE), verdict.summary
 
 
-@pytest.mark.parametrize(("steps", "deep"), [(50, False), (0, True)])
-def test_a_matrix_of_zeros_after_steps(tmp_path: Path, steps: int, deep: bool) -> None:
+@pytest.mark.parametrize("steps", [50, 0])
+def test_a_matrix_of_zeros_on_request(tmp_path: Path, steps: int) -> None:
     counted = {"global_step": steps} if steps else {}
     torch.save({"model": {**state(), **NEW["modulation"]}, **counted}, tmp_path / "a.pt")
-    verdict = judge("CKP005")(checkpoint=scanned(tmp_path, deep=deep))
+    assert judge("CKP005")(checkpoint=scanned(tmp_path)).status is not Status.WARN
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path, deep=True))
     assert verdict.status is Status.WARN, verdict.summary
 
 
@@ -486,7 +488,7 @@ INF = float("inf")
         ("q_proj.lora_B.default.weight", INF, Status.FAIL),
         ("fc.activation_post_process.min_val", INF, Status.SKIP),
         ("normalize_inputs.buffer_state.mean", INF, Status.SKIP),
-        ("tril", -INF, Status.SKIP),
+        ("tril", -INF, Status.PASS),
         ("attention_mask", -INF, Status.PASS),
     ],
 )
@@ -497,4 +499,25 @@ def test_buffers_that_begin_at_infinity(
     verdict = judge("CKP005")(checkpoint=scanned(tmp_path))
     assert verdict.status is status, verdict.summary
     if status is Status.SKIP:
+        assert name in verdict.summary
         assert judge("CKP005")(checkpoint=scanned(tmp_path, deep=True)).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("fc.activation_post_process.min_val", torch.tensor(INF), Status.NOTE),
+        ("normalize_inputs.buffer_state.mean", torch.full((7,), INF), Status.NOTE),
+        ("tril", torch.full((8, 8), -INF), Status.NOTE),
+        ("logit_scale", torch.tensor(INF), Status.FAIL),
+        ("fc.weight", torch.full((8, 8), INF), Status.FAIL),
+        ("queue", torch.full((8,), INF).half(), Status.FAIL),
+        ("prototypes", torch.tensor([INF, 1.0]), Status.FAIL),
+    ],
+)
+def test_buffers_of_one_infinity_alone(
+    tmp_path: Path, name: str, value: torch.Tensor, status: Status
+) -> None:
+    torch.save({**state(), name: value}, tmp_path / "a.pt")
+    verdict = judge("CKP005")(checkpoint=scanned(tmp_path, deep=True))
+    assert (verdict.status, name in verdict.summary) == (status, True), verdict.summary

@@ -14,6 +14,7 @@ from doctor._util.processors import usable_processors
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.attribution import plain
+from doctor.checkpoint.analysis.causal_masks import is_causal
 from doctor.checkpoint.analysis.checksums import damaged_records, differing_files
 from doctor.checkpoint.analysis.matrices import examine_matrices
 from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally
@@ -54,12 +55,14 @@ def scan_values(
     further: Sequence[Tensor] = (),
     moments: Sequence[Tensor] = (),
     share: tuple[int, int] = WHOLE,
+    neighbours: bool = True,
 ) -> Values | Unknown:
     """Every value of tensors that lie in `directory`, for which all their bytes are read.
 
     `tensors` are the model's, `further` those of other state_dicts beside it, `moments` those of
     the optimizer's state: a value is looked at once, whatever it is part of.
     `share`: which of how many; all shares together look at every value once (`join_values`).
+    `neighbours`: whether the checksums of the states beside the weights are computed, too.
     `threads`: one for each processor that this process may use, unless it says otherwise.
     Unknown where numpy is missing, and for files elsewhere unless `download` allows it. Never
     raises for what is in the files: one that is cut short or changed meanwhile is a problem.
@@ -88,13 +91,15 @@ def scan_values(
         bytes=work.read,
         exempt=sum(tensor.dtype in FINITE for tensor in every),
         unchecked=_unchecked(every),
-        **_summaries(work.tallies),
+        **_summaries(directory, work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
         checksums=sum(not differs for differs in differing.values()),
         negative=tuple(tensor.name[:500] for tensor in work.negative)[:MOST_OUTLIERS],
         outliers=tuple(_outliers(work.largest, magnitudes.rest)),
         layers=magnitudes.table(),
-        damaged_records=tuple(damaged_records(directory, _zips(directory, every, spans, share))),
+        damaged_records=tuple(
+            damaged_records(directory, _zips(directory, every, spans, share, neighbours))
+        ),
         differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
@@ -123,10 +128,10 @@ def is_mask(name: str) -> bool:
     return bool(_MASK.fullmatch(last) or (last == "bias" and _ATTENTION.fullmatch(owner)))
 
 
-def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
+def _summaries(directory: Directory, tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     """Fields of Values, from what was counted."""
     every = sorted(tallies.items(), key=lambda item: (item[0].file, item[0].begin, item[0].name))
-    bad = [_nonfinite(tensor, tally) for tensor, tally in every if tally.nonfinite]
+    bad = [_nonfinite(directory, tensor, tally) for tensor, tally in every if tally.nonfinite]
     large = [(tensor, tally.large) for tensor, tally in every if tally.large]
     large.sort(key=lambda item: -item[1])
     return {
@@ -140,7 +145,8 @@ def _summaries(tallies: dict[Tensor, Tally]) -> dict[str, Any]:
     }
 
 
-def _nonfinite(tensor: Tensor, counted: Tally) -> NonFinite:
+def _nonfinite(directory: Directory, tensor: Tensor, counted: Tally) -> NonFinite:
+    negative = counted.nonfinite == counted.minus_inf
     pair = 2 if tensor.dtype in PAIRS else 1
     return NonFinite(
         name=tensor.name[:500],
@@ -151,7 +157,7 @@ def _nonfinite(tensor: Tensor, counted: Tally) -> NonFinite:
         plus_inf=counted.plus_inf,
         minus_inf=counted.minus_inf,
         first=(counted.first or 0) // pair,
-        masks=counted.nonfinite == counted.minus_inf and is_mask(tensor.name),
+        masks=negative and (is_mask(tensor.name) or is_causal(directory, tensor)),
     )
 
 
@@ -171,12 +177,16 @@ def _outliers(
 
 
 def _zips(
-    directory: Directory, tensors: Iterable[Tensor], spans: list[Span], share: tuple[int, int]
+    directory: Directory,
+    tensors: Iterable[Tensor],
+    spans: list[Span],
+    share: tuple[int, int],
+    neighbours: bool,
 ) -> set[str]:
     """The same, and with the first share the states that lie beside them."""
     files = set(_files(tensors, spans, share))
     with contextlib.suppress(CheckpointError):
-        if not share[0]:
+        if neighbours and not share[0]:
             files |= {name for name in directory.names() if NOT_WEIGHTS.fullmatch(name)}
     return files
 

@@ -131,10 +131,12 @@ def _embedding(parts: list[Mapping[str, object]], found: list[Tensor]) -> list[S
 def _head(config: Mapping[str, object], tensors: Sequence[Tensor]) -> list[Size]:
     """The rows of the output head: one for each token, in the library's own causal models."""
     names = config.get("architectures")
-    plain = isinstance(names, list) and all(str(name).endswith("ForCausalLM") for name in names)
+    library = f"{str(config.get('model_type')).replace('_', '')}forcausallm"
+    plain = isinstance(names, list) and all(str(name).casefold() == library for name in names)
     heads = [each for each in tensors if each.name == "lm_head.weight" and len(each.shape) == 2]
     own = config.get("tie_word_embeddings") is False and "auto_map" not in config
-    if not (own and names and plain and heads):
+    others = any(key.endswith("vocab_size") and key != "vocab_size" for key in config)
+    if not (own and names and plain and heads) or others or "num_codebooks" in config:
         return []
     rows = heads[0].shape[0]
     sizes = named_sizes([config], "rows of the output head", VOCABULARY, heads[0], rows)

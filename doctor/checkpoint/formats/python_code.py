@@ -208,6 +208,9 @@ class _Code:
         bodies = {id(each): list(_own(each.body)) for each in functions}
         top = list(_own(self.tree.body))
         times = {id(each): "load" if LOADING.fullmatch(each.name) else "" for each in functions}
+        names_of = {id(each): each.name for each in functions}
+        classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+        methods = {id(each) for one in classes for each in one.body}
         named: dict[str, list[int]] = defaultdict(list)
         for each in functions:
             named[each.name].append(id(each))
@@ -216,16 +219,18 @@ class _Code:
             for each in self.tree.body
             if isinstance(each, Function) and each.name in self.entered
         }
-        inside = [id(bodies[id(each)]) for each in functions if each.name == "__call__"]
         order: tuple[tuple[When, list[list[ast.AST]]], ...] = (("import", [top]), ("load", []))
         for when, first in order:
             reached = [*first, *(bodies[key] for key, time in times.items() if time == when)]
             while reached:
                 body = reached.pop()
-                if id(body) not in inside:  # a processor may start ffmpeg for what it is given
+                if when == "import":  # a step may start ffmpeg for what it is given
                     self._leave(body, when)
-                for key in (key for name in _named(body) for key in named[name]):
-                    if times[key] not in (when, "import"):
+                names, members = _named(body)
+                held = methods if body is not top else set()
+                for key in (key for name in names | members for key in named[name]):
+                    is_member = key in held and names_of[key] not in members
+                    if not is_member and times[key] not in (when, "import"):
                         times[key] = when
                         reached.append(bodies[key])
         yield from (("import", node) for node in top)
@@ -261,18 +266,17 @@ def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:
             stack += list(ast.iter_child_nodes(node))
 
 
-def _named(nodes: list[ast.AST]) -> set[str]:
-    """Names of functions of the file that these nodes may call: f, self.f, cls.f."""
-    return {
-        node.id if isinstance(node, ast.Name) else node.attr
+def _named(nodes: list[ast.AST]) -> tuple[set[str], set[str]]:
+    """Names of functions of the file that these nodes may call: f, and self.f or cls.f."""
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    members = {
+        node.attr
         for node in nodes
-        if isinstance(node, ast.Name)
-        or (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id in ("self", "cls")
-        )
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("self", "cls")
     }
+    return names, members
 
 
 def _text(node: ast.AST) -> str | None:

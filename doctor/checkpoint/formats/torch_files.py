@@ -5,6 +5,7 @@ torch_objects.py documents the use of a `Tree`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from doctor.checkpoint.formats.pickle_inventory import (
 from doctor.checkpoint.formats.torch_legacy import legacy_tree
 from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.formats.torch_settings import idle_averages, named_sizes
-from doctor.checkpoint.formats.torch_zip import zip_tree
+from doctor.checkpoint.formats.torch_zip import TORCHSCRIPT, zip_tree
 from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.files import Source
@@ -30,6 +31,10 @@ from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Shard, Tensor
 
 __all__ = ["Tree", "read_torch", "read_tree"]
+
+
+OWN = re.compile(r"__torch__\.|torch\.jit\._pickle\.")
+"""Globals of TorchScript's programs: torch.jit.load finds them in the file, and imports none."""
 
 
 def read_tree(source: Source, file: str) -> Tree:
@@ -62,10 +67,11 @@ def with_inventory(shard: Shard, source: Source) -> Shard:
     if not inventory.pickles and not inventory.incomplete:
         return replace(shard, unread=shard.problems[0].text if shard.problems else "")
     imports = tuple(inventory.imports)
+    program = any(problem.text == TORCHSCRIPT for problem in shard.problems)
     return replace(
         shard,
         imports=imports,
-        refused=refused(imports),
+        refused=refused([name for name in imports if not (program and OWN.match(name))]),
         actions=inventory.actions,
         protocol=inventory.protocol,
         unread=inventory.incomplete,

@@ -39,6 +39,8 @@ OWN_RECORDS = re.compile(
 
 DEFLATED = 8
 
+TORCHSCRIPT = "is a TorchScript program, not a checkpoint"
+
 _ENCRYPTED = 0x0001 | 0x0040 | 0x2000
 
 
@@ -163,7 +165,7 @@ def read_directory(source: Source) -> Records:
     entries, begin = _listed(source)
     root = _root([name for name, _ in entries])
     if any(name == f"{root}/constants.pkl" for name, _ in entries):
-        raise CheckpointError("not-inspectable", "is a TorchScript program, not a checkpoint")
+        raise CheckpointError("not-inspectable", TORCHSCRIPT)
     for name, record in entries:
         _stored(name, record)
     records = _apart(entries, begin)

@@ -274,7 +274,7 @@ def _tensorflow(directory: Directory, names: list[str]) -> Layout | None:
 
 def _no_weights(directory: Directory, names: list[str], partial: tuple[Problem, ...]) -> Unknown:
     stopped = "".join(f"; {problem.text}" for problem in partial)
-    text = f"no weights are in this directory{stopped}{below(names)}"
+    text = f"no weights are in this directory{stopped}{below(directory, names)}"
     return Unknown(reason=f"{shown(directory.address, 300)}: {text}")
 
 

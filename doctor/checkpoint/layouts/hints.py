@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from doctor._util.units import shown
+from doctor._util.units import listed, shown
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.files import Directory, LocalDirectory
+from doctor.checkpoint.layouts.file_names import NOT_WEIGHTS, ONE
 from doctor.checkpoint.records import Problem
 
 CHECKPOINTS = re.compile(r"(?:checkpoint|step|iter|epoch|global_step)[-_]?(\d+)(?:_universal)?")
@@ -14,6 +15,9 @@ CHECKPOINTS = re.compile(r"(?:checkpoint|step|iter|epoch|global_step)[-_]?(\d+)(
 
 DOWNLOADS = ".cache/huggingface/download"
 """Where `hf download --local-dir` keeps what is not complete."""
+
+MOST_BELOW = 50
+"""Subdirectories that are looked into for weights."""
 
 REVISION = re.compile(r"[\w.-]+")
 
@@ -57,8 +61,24 @@ def incomplete_downloads(directory: Directory, entries: list[str]) -> tuple[Prob
     return (Problem(kind="note", file="", text=text),)
 
 
-def below(names: list[str]) -> str:
+def below(directory: Directory, names: list[str]) -> str:
     """What to name instead, "" where nothing below looks like a checkpoint."""
     if runs := checkpoints(names):
         return f"; name a subdirectory, such as {shown(runs[-1])}, the latest of {len(runs):,}"
-    return "; name a subdirectory of snapshots" if "snapshots" in names else ""
+    if "snapshots" in names:
+        return "; name a subdirectory of snapshots"
+    if not isinstance(directory, LocalDirectory):
+        return ""
+    held = [name for name in names[:MOST_BELOW] if name[0] != "." and _holds(directory, name)]
+    return f"; name a subdirectory with weights: {listed(held, 3)}" if held else ""
+
+
+def _holds(directory: Directory, name: str) -> bool:
+    """Whether files of weights lie in a subdirectory, by their names."""
+    try:
+        inside = directory.inside(name).names()
+    except CheckpointError:
+        return False
+    return any(
+        each.endswith((*ONE, ".distcp")) and not NOT_WEIGHTS.fullmatch(each) for each in inside
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.python_code import When, read_calls
+from doctor.checkpoint.formats.python_code import Read, When, read_calls
 from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json, read_whole
 from doctor.checkpoint.layouts.chat_template import texts
 from doctor.checkpoint.records import CodeCall, OwnCode
@@ -26,8 +26,8 @@ DEEPEST = 3
 
 MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
-BLOCKS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-"""What a template computes; the rest is text."""
+ENDS = {"{{": "}}", "{%": "%}"}
+"""What begins and ends what a template computes; the rest is text."""
 
 INTERNALS = re.compile(
     r"(?:\b[\w.]{0,60}\.)?__(?:class|globals|subclasses|mro|bases?|init|import|builtins|dict|code"
@@ -73,6 +73,7 @@ def _follow(
     calls: dict[str, tuple[CodeCall, ...]] = {}
     unread: dict[str, None] = {}
     entered: dict[str, dict[str, When]] = {}
+    reads: dict[str, tuple[dict[str, When], Read]] = {}
     for _ in range(DEEPEST):
         before = sum(map(len, entered.values()))
         files, waiting = {}, [*queue]
@@ -82,16 +83,18 @@ def _follow(
                 continue
             files[name] = None
             try:
-                data = read_whole(directory, name, LIMIT)
-                found = read_calls(shown(name, 100), data, entered.get(name))
+                known = dict(entered.get(name, {}))
+                if name not in reads or reads[name][0] != known:
+                    data = read_whole(directory, name, LIMIT)
+                    reads[name] = known, read_calls(shown(name, 100), data, known)
+                found = reads[name][1]
             except CheckpointError as error:
                 unread[f"{shown(name, 100)} {error.text}"] = None
                 continue
             calls[name] = found.calls
             waiting += [_beside(name, each) for each in found.beside]
-            for (module, function), when in found.entered.items():
-                known = entered.setdefault(_beside(name, module), {})
-                known[function] = "import" if when == "import" else known.get(function, when)
+            for module, function in found.entered:
+                entered.setdefault(_beside(name, module), {})[function] = "import"
         if sum(map(len, entered.values())) == before:
             break
     every = tuple(call for found in calls.values() for call in found)
@@ -131,11 +134,23 @@ def _json(directory: Directory, name: str) -> dict[str, Any]:
         return {}
 
 
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Where the expressions and statements of a template begin and end, in linear time."""
+    at, open_kinds = 0, dict(ENDS)
+    while (at := text.find("{", at)) >= 0:
+        closing = open_kinds.get(text[at : at + 2])
+        end = text.find(closing, at + 2) if closing else -1
+        if closing and end < 0:
+            del open_kinds[text[at : at + 2]]  # none of this kind ends any more
+        yield from [(at, end + 2)] * (end >= 0)
+        at = end + 2 if end >= 0 else at + 1
+
+
 def _reaches(templates: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Expressions of chat templates that reach Python's internals, each with its place."""
     for name, text in templates:
-        for block in BLOCKS.finditer(text):
-            if match := INTERNALS.search(block[0]):
-                line = text.count("\n", 0, block.start() + match.start()) + 1
+        for begin, end in _blocks(text):
+            if match := INTERNALS.search(text[begin:end]):
+                line = text.count("\n", 0, begin + match.start()) + 1
                 yield f"{name}, line {line}: {shown(match[0], 80)}"
                 break

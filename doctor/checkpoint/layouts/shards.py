@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.safetensors import read_shard
 from doctor.checkpoint.io.files import Directory, LocalDirectory, prefetch_files
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.shard_index import listed, read_index
@@ -82,6 +84,15 @@ def indexed_layout(directory: Directory, names: list[str], index: str, ends: str
         state: ProblemKind = "stale-index" if loads else "foreign-index"
         problem = Problem(kind=state, file=shown(index), text=text)
         return Layout(directory, kind, on_disk, problems=(problem,))
+    if left_out := _left_out(directory, weight_map, total_size, files):
+        others = sorted({*left_out.values()})
+        text = (
+            f"names {len(named):,} of the {len(named) + len(others):,} shards, and its total_size "
+            f"is that of all: {len(left_out):,} tensors of {listed(others)} are not in it"
+        )
+        problem = Problem(kind="short-index", file=shown(index), text=text)
+        every, whole = tuple(sorted([*named, *others])), weight_map | left_out
+        return Layout(directory, kind, every, index, whole, total_size, (problem,))
     return Layout(
         directory,
         kind,
@@ -94,6 +105,36 @@ def indexed_layout(directory: Directory, names: list[str], index: str, ends: str
             *_strays(index, named, files, WHOLE[ends]),
         ),
     )
+
+
+def _left_out(
+    directory: Directory, weight_map: dict[str, str], total_size: int | None, files: list[str]
+) -> dict[str, str]:
+    """Tensor -> file of the shards that complete the index's own series, whose names it lacks and
+    with which the bytes of all tensors are its total_size; {} where that is not so."""
+    named = sorted(set(weight_map.values()))
+    parts = [_SHARD.fullmatch(name) for name in named]
+    series = {(part["stem"], part["count"], part["ends"]) for part in parts if part}
+    ends = ".safetensors"
+    if not total_size or len(series) != 1 or not all(parts) or not named[0].endswith(ends):
+        return {}
+    stem, count, _ = next(iter(series))
+    every = [
+        name for name in files if re.fullmatch(rf"{re.escape(stem)}-\d+-of-{count}{ends}", name)
+    ]
+    strays = {name for name in files if name in WHOLE.values() or shard_count(name)} - set(every)
+    if strays or len(every) != int(count) or not set(named) < set(every):
+        return {}
+    shards = []
+    for name in every:
+        with contextlib.suppress(CheckpointError), directory.open(name) as source:
+            shards.append(read_shard(source, name))
+    tensors = [tensor for shard in shards if not shard.problems for tensor in shard.tensors]
+    others = {each.name: each.file for each in tensors if each.file not in set(named)}
+    apart = len({tensor.name for tensor in tensors}) == len(tensors)
+    fits = sum(tensor.stored_bytes for tensor in tensors) == total_size
+    complete = len(shards) == len(every) and apart and fits
+    return others if complete and others.keys().isdisjoint(weight_map) else {}
 
 
 def _absent(directory: Directory, index: str, absent: list[str], total: int) -> list[Problem]:

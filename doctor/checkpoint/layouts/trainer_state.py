@@ -121,9 +121,18 @@ def read_history(state: dict[str, object]) -> History | None:
         lr_squares=squares,
         covered=covered,
         lr_max=largest,
+        falling_from=_falling_from(logged, largest),
         losses=_losses(state.get("log_history")),
         nan_at_end=_nan_at_end(state.get("log_history")),
     )
+
+
+def _falling_from(logged: list[tuple[int, float]], largest: float) -> int:
+    top = max((place for place, (_, rate) in enumerate(logged) if rate == largest), default=0)
+    pairs = list(zip(logged[top:], logged[top + 1 :], strict=False))
+    if any(later[1] > before[1] for before, later in pairs):
+        return 0
+    return max((before[0] for before, later in pairs if later[1] < before[1]), default=0)
 
 
 FEWEST_LOSSES = 10

@@ -13,6 +13,7 @@ ProblemKind = Literal[
     "empty",
     "stale-index",
     "foreign-index",
+    "short-index",
     "no-index",
     "stray",
     "unknown-dtype",

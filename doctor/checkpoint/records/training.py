@@ -20,6 +20,9 @@ class History(Section, frozen=True, kw_only=True):
     """Steps that the log covers."""
     lr_max: float = 0.0
     """The largest logged learning rate; 0: not recorded."""
+    falling_from: int = 0
+    """The logged step after which the rate fell for the last time; 0 where a rate rose after the
+    largest, or none fell."""
     losses: tuple[float, float, float] | None = None
     """The first logged one, the least, and the median of the last three; None: fewer than ten."""
     nan_at_end: int = 0

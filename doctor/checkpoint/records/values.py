@@ -21,7 +21,7 @@ class NonFinite(Section, frozen=True, kw_only=True):
     first: int
     """Flat index of the first of them, in C order."""
     masks: bool = False
-    """All are -inf, in a tensor whose name is that of a mask or an attention bias."""
+    """All are -inf, in a mask or an attention bias, by its name or its triangle."""
 
 
 class Large(Section, frozen=True, kw_only=True):
