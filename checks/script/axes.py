@@ -227,7 +227,7 @@ def _of_item(reading: Reading, value: Value, at: _Place, walk: _Walk, depth: int
     if call is not None and isinstance(index.literal, str):
         made = objects.known_callees(reading, call)
         images = made and all(m.name.startswith("torchvision.models.segmentation.") for m in made)
-        return image(None, None) if images and index.literal == "out" else None
+        return image(Axes((Axis(),) * 4), None) if images and index.literal == "out" else None
     if call is not None and isinstance(index.literal, int) and call.targets != ():
         return _of_call(reading, call, index.literal, walk, depth - 1)
     if call is not None and isinstance(index.literal, int) and objects.known_callees(reading, call):
