@@ -166,7 +166,7 @@ def pooled_samples(reading: Training) -> Iterator[Match]:
             yield Match(
                 pool.span,
                 f"{pool.method}() along this axis runs over the batch: samples become one",
-                "fail",
+                "fail" if reading.methods("DataLoader") else "warn",
                 fix="Pool along the axis of time.",
             )
 

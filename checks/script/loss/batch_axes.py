@@ -56,7 +56,7 @@ def constant_means(reading: Training) -> Iterator[Match]:
 def _is_changed(reading: Training, name: str, scope: int) -> bool:
     """p += 1, p[mask] = 0, p.clamp_(min=0.1), F.dropout(p, inplace=True): no shares any more."""
     stored = any(
-        each.target == name and (each.augmented or each not in reading.assignments)
+        each.target.partition("[")[0] == name and (each.augmented or "[" in each.target)
         for each in reading.stores
         if each.scope == scope
     )

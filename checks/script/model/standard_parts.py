@@ -21,7 +21,9 @@ BY_VARIANCE = re.compile(
     r"\(?(?:torch\.var\((?P=x)|(?P=x)\.var\()[^()]*\)"
     r"(?!\.sqrt|\.pow|\*\*|\+[\w.]+\)(?:\.sqrt|\.pow|\.rsqrt|\*\*))"
 )
-BY_RSQRT = re.compile(r"(?<!\b1)(?<!\b1\.0)(?<!\b1\.)/\(?(?:torch\.rsqrt\(|[\w.()+,=-]*\.rsqrt\(\))")
+BY_RSQRT = re.compile(
+    r"(?<!\b1)(?<!\b1\.0)(?<!\b1\.)/\(?(?:torch\.rsqrt\(|[\w.()+,=-]*\.rsqrt\(\))"
+)
 INVERSE = re.compile(r"denorm|de_norm|unnorm|un_norm|inver", re.IGNORECASE)
 MEAN_ALONE = re.compile(r"sqrt\(\(\w+\.mean\([^()]*\)\+")
 
