@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.axis_changes import (
@@ -27,7 +27,7 @@ from doctor.checks.script.axis_changes import (
     with_axis,
 )
 from doctor.checks.script.reading import Reading
-from doctor.facts.script import Arms, Call, Value
+from doctor.facts.script import Arms, Assignment, Call, Value
 
 RECURRENT = {"LSTM", "GRU", "RNN"}
 ENCODERS = {"TransformerEncoder", "TransformerEncoderLayer"}
@@ -41,6 +41,10 @@ SAME_LAYERS = {
 ARITHMETIC = {"Add", "Sub", "Mult", "Div"}
 DEPTH = 16
 MOST_SITES = 4
+MOST_DEFINITIONS = 8
+"""Of one name at one place; where more of them may hold, its axes are not known."""
+MOST_STEPS = 20_000
+"""Values that are followed in one file. After them no axes are known. Our own number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,79 +54,84 @@ class _Place:
     arms: Arms
 
 
+@dataclass(slots=True)
+class _Walk:
+    """What was found of the names of one file, by their definitions and the depth left."""
+
+    known: dict[tuple[object, ...], Axes | None] = field(default_factory=dict)
+    steps: int = 0
+
+
 def axes_of(reading: Reading, value: Value | None, call: Call) -> Axes | None:
     """The axes of what a call uses; None where their number is not known."""
     if value is None:
         return None
-    active = reading.cached(_active)
-    return _of(reading, value, _Place(call.scope, reading.number(call), call.arms), active, DEPTH)
+    walk = reading.cached(_walk)
+    found = _of(reading, value, _Place(call.scope, reading.number(call), call.arms), walk, DEPTH)
+    return found if walk.steps < MOST_STEPS else None
 
 
-def _active(reading: Reading) -> set[tuple[object, ...]]:
-    return set()
+def _walk(reading: Reading) -> _Walk:
+    return _Walk()
 
 
-def _of(
-    reading: Reading, value: Value, at: _Place, active: set[tuple[object, ...]], depth: int
-) -> Axes | None:
-    reading.step()
-    if not depth:
+def _of(reading: Reading, value: Value, at: _Place, walk: _Walk, depth: int) -> Axes | None:
+    walk.steps += 1
+    if not depth or walk.steps > MOST_STEPS:
         return None
     if value.kind == "name":
-        return _of_name(reading, value.name, at, active, depth)
+        return _of_name(reading, value.name, at, walk, depth)
     if value.kind == "call":
-        return _of_call(reading, reading.calls[value.call], None, active, depth)
+        return _of_call(reading, reading.calls[value.call], None, walk, depth)
     if value.kind == "item" and len(value.items) == 2:
-        return _of_item(reading, value, at, active, depth)
+        return _of_item(reading, value, at, walk, depth)
     if value.kind == "other" and value.name in ARITHMETIC and len(value.items) == 2:
-        parts = [_of(reading, item, at, active, depth - 1) for item in value.items]
+        parts = [_of(reading, item, at, walk, depth - 1) for item in value.items]
         return joined([part for part in parts if part is not None], len(parts))
     if value.kind == "other" and value.name == "values" and len(value.items) == 1:
         made = reading.call_of(value.items[0])
         known = made is not None and made.method in ("max", "min", "topk", "median")
-        return _of_call(reading, made, 0, active, depth - 1) if made and known else None
+        return _of_call(reading, made, 0, walk, depth - 1) if made and known else None
     if value.kind == "other" and value.name == "last_hidden_state":
         return Axes((Axis(BATCH), Axis(TIME), Axis(WIDTH)))
     return None
 
 
-def _of_name(
-    reading: Reading, name: str, at: _Place, active: set[tuple[object, ...]], depth: int
-) -> Axes | None:
-    key = (name, at.scope, at.position)
+def _of_name(reading: Reading, name: str, at: _Place, walk: _Walk, depth: int) -> Axes | None:
     if name.endswith(".last_hidden_state"):
         return Axes((Axis(BATCH), Axis(TIME), Axis(WIDTH)))
-    if key in active:
+    found = evaluate.definitions(reading, name, at.scope, at.position, at.arms)
+    if len(found) > MOST_DEFINITIONS or any(e.scope != at.scope or e.augmented for e in found):
         return None
-    active.add(key)
-    try:
-        found = evaluate.definitions(reading, name, at.scope, at.position, at.arms)
-        if any(each.scope != at.scope or each.augmented for each in found):
-            return None
-        made = [
-            _of(reading, each.value, _Place(each.scope, each.position - 1, each.arms), active,
-                depth - 1)
-            for each in found
-        ]  # fmt: skip
-        if not found and evaluate.is_parameter(reading, at.scope, name):
-            made = _passed(reading, name, at.scope, active, depth)
-        known = [each for each in made if each is not None]
-        own = agreed(known)
-        start = max((each.position for each in found), default=-1)
-        return _measured(reading, name, at, start, own)
-    finally:
-        active.discard(key)
+    key = (name, at.scope, depth, *(id(each) for each in found))
+    if key not in walk.known:
+        walk.known[key] = None  # of a name that is made of itself
+        walk.known[key] = _defined(reading, name, at, found, walk, depth)
+    return walk.known[key]
 
 
-def _passed(
-    reading: Reading, name: str, scope: int, active: set[tuple[object, ...]], depth: int
-) -> list[Axes | None]:
+def _defined(
+    reading: Reading, name: str, at: _Place, found: list[Assignment], walk: _Walk, depth: int
+) -> Axes | None:
+    """What all definitions of a name have in common."""
+    made = [
+        _of(reading, each.value, _Place(each.scope, each.position - 1, each.arms), walk, depth - 1)
+        for each in found
+    ]
+    if not found and evaluate.is_parameter(reading, at.scope, name):
+        made = _passed(reading, name, at.scope, walk, depth)
+    own = agreed([each for each in made if each is not None])
+    start = max((each.position for each in found), default=-1)
+    return _measured(reading, name, at, start, own)
+
+
+def _passed(reading: Reading, name: str, scope: int, walk: _Walk, depth: int) -> list[Axes | None]:
     """What the calls of a function of this file, or of a module's forward, pass."""
     made = []
     for site, call in reading.numbered(_sites(reading, scope)[:MOST_SITES]):
         value = evaluate.argument_of(reading, call, scope, name)
         place = _Place(call.scope, site, call.arms)
-        made.append(_of(reading, value, place, active, depth - 1) if value is not None else None)
+        made.append(_of(reading, value, place, walk, depth - 1) if value is not None else None)
     return made
 
 
@@ -211,41 +220,39 @@ def _unpacked(reading: Reading) -> dict[int, list[tuple[str, str, int, object, i
     return table
 
 
-def _of_item(
-    reading: Reading, value: Value, at: _Place, active: set[tuple[object, ...]], depth: int
-) -> Axes | None:
+def _of_item(reading: Reading, value: Value, at: _Place, walk: _Walk, depth: int) -> Axes | None:
     """An element of what a call returns, or a part of a tensor."""
     base, index = value.items
     call = reading.call_of(base)
     if call is not None and isinstance(index.literal, str):
         made = objects.known_callees(reading, call)
         images = made and all(m.name.startswith("torchvision.models.segmentation.") for m in made)
-        return image(None, None) if images and index.literal == "out" else None
+        return image(Axes((Axis(),) * 4), None) if images and index.literal == "out" else None
     if call is not None and isinstance(index.literal, int) and call.targets != ():
-        return _of_call(reading, call, index.literal, active, depth - 1)
+        return _of_call(reading, call, index.literal, walk, depth - 1)
     if call is not None and isinstance(index.literal, int) and objects.known_callees(reading, call):
-        return _of_call(reading, call, index.literal, active, depth - 1)
-    inner = _of(reading, base, at, active, depth - 1)
+        return _of_call(reading, call, index.literal, walk, depth - 1)
+    inner = _of(reading, base, at, walk, depth - 1)
     return taken(inner, index) if inner is not None else None
 
 
 def _of_call(
-    reading: Reading, call: Call, index: int | None, active: set[tuple[object, ...]], depth: int
+    reading: Reading, call: Call, index: int | None, walk: _Walk, depth: int
 ) -> Axes | None:
     if not depth:
         return None
     number = reading.number(call)
     function = reading.target_function(call)
     if function is not None:
-        return _returned(reading, function, index, active, depth)
+        return _returned(reading, function, index, walk, depth)
     made = objects.callee(reading, call)
     if made:
         one = made[0] if len(made) == 1 else None
         given = call.args[0] if call.args else None
         place = _Place(call.scope, number, call.arms)
-        inner = _of(reading, given, place, active, depth - 1) if given is not None else None
         if one is not None:
-            return _of_module(reading, one, inner, index, active, depth)
+            inner = _of(reading, given, place, walk, depth - 1) if given is not None else None
+            return _of_module(reading, one, inner, index, walk, depth)
         if call.name[:1] != "." and not _is_method(call):
             return None
     inner_value = objects.operand(call)
@@ -253,8 +260,8 @@ def _of_call(
         return None
     place = _Place(call.scope, number, call.arms)
     if call.method in ("cat", "concat", "stack"):
-        return _collected(reading, call, place, active, depth)
-    inner = _of(reading, inner_value, place, active, depth - 1)
+        return _collected(reading, call, place, walk, depth)
+    inner = _of(reading, inner_value, place, walk, depth - 1)
     return _changed(reading, call, inner, index)
 
 
@@ -263,25 +270,28 @@ def _is_method(call: Call) -> bool:
 
 
 def _returned(
-    reading: Reading, function: int, index: int | None, active: set[tuple[object, ...]], depth: int
+    reading: Reading, function: int, index: int | None, walk: _Walk, depth: int
 ) -> Axes | None:
     """What each return of a function has in common."""
+    key = (function, index, depth)
+    if key in walk.known:
+        return walk.known[key]
+    walk.known[key] = None  # of a function that calls itself
     each = reading.function(function)
     found = []
     for value, (position, arms) in zip(each.returns, each.exits, strict=True):
         if index is not None and value.kind == "list" and index < len(value.items):
             value = value.items[index]
-        found.append(_of(reading, value, _Place(function, position, arms), active, depth - 1))
+        found.append(_of(reading, value, _Place(function, position, arms), walk, depth - 1))
     same = found and all(f is not None and f.kinds == (found[0] or f).kinds for f in found)
-    return found[0] if same else None
+    walk.known[key] = found[0] if same else None
+    return walk.known[key]
 
 
-def _collected(
-    reading: Reading, call: Call, place: _Place, active: set[tuple[object, ...]], depth: int
-) -> Axes | None:
+def _collected(reading: Reading, call: Call, place: _Place, walk: _Walk, depth: int) -> Axes | None:
     """cat() of parts, one of which is known; stack() puts an axis before theirs."""
     items = call.args[0].items if call.args else ()
-    made = [_of(reading, item, place, active, depth - 1) for item in items]
+    made = [_of(reading, item, place, walk, depth - 1) for item in items]
     known = [each for each in made if each is not None]
     dim = call.given("dim", 1)
     at = dim.literal if dim is not None else 0
@@ -298,15 +308,15 @@ def _collected(
 
 def _of_module(
     reading: Reading, made: Call, inner: Axes | None, index: int | None,
-    active: set[tuple[object, ...]], depth: int,
+    walk: _Walk, depth: int,
 ) -> Axes | None:  # fmt: skip
     """What a layer, or a module of this file, makes of what it is given."""
     if made.name.startswith("torch.nn."):
-        return _of_layer(reading, made, inner, index, active, depth)
+        return _of_layer(reading, made, inner, index, walk, depth)
     if made.name in reading.modules:
         function = objects.method_of(reading, made.name, "forward")
         if function is not None:
-            return _returned(reading, function, index, active, depth)
+            return _returned(reading, function, index, walk, depth)
         return None
     if _is_classifier(made.name) and "features_only" not in made.keywords:
         return Axes((Axis(BATCH), Axis(WIDTH)))
@@ -321,13 +331,13 @@ def _is_classifier(name: str) -> bool:
 
 def _of_layer(
     reading: Reading, made: Call, inner: Axes | None, index: int | None,
-    active: set[tuple[object, ...]], depth: int,
+    walk: _Walk, depth: int,
 ) -> Axes | None:  # fmt: skip
     name = made.method
     if name == "Sequential" and not made.unpacked and index is None:
         for value in made.args:
             part = reading.call_of(value)
-            inner = _of_module(reading, part, inner, None, active, depth - 1) if part else None
+            inner = _of_module(reading, part, inner, None, walk, depth - 1) if part else None
         return inner if made.args else None
     if name in ("Conv2d", "ConvTranspose2d"):
         return image(inner, evaluate.number(reading, made.given("out_channels", 1), made))

@@ -110,20 +110,24 @@ def with_axis(axes: Axes, where: int, axis: Axis) -> Axes:
     return Axes((*axes.each[:where], axis, *axes.each[where + 1 :]), axes.lost)
 
 
-def image(inner: Axes | None, channels: float | None) -> Axes:
-    """(batch, channels, height, width) of a convolution; the length of an axis may be named."""
-    old = inner.each if inner is not None and len(inner.each) == 4 else (Axis(),) * 4
+def image(inner: Axes | None, channels: float | None) -> Axes | None:
+    """(batch, channels, height, width) of a convolution, which takes (channels, height, width),
+    too; the length of an axis may be named."""
+    if inner is None or len(inner.each) != 4:
+        return None
+    old = inner.each
     first = old[0] if old[0].kind else replace(old[0], kind=BATCH)
     return Axes((first, Axis("channels", None, channels), old[2], old[3]))
 
 
-def of_sequence(made: Call, inner: Axes | None) -> Axes:
+def of_sequence(made: Call, inner: Axes | None) -> Axes | None:
+    """Of a recurrent layer, which takes (time, width), too: one with batch_first has a batch."""
+    if inner is not None and len(inner.each) != 3:
+        return None
     first = made.keywords.get("batch_first")
     if first is not None and first.literal is True:
         return Axes((Axis(BATCH), Axis(TIME), Axis(WIDTH)))
-    if inner is not None and len(inner.each) == 3:
-        return Axes((*inner.each[:-1], Axis(WIDTH)), inner.lost)
-    return Axes((Axis(TIME), Axis(BATCH), Axis(WIDTH)))
+    return Axes((*inner.each[:-1], Axis(WIDTH)), inner.lost) if inner is not None else None
 
 
 def reduced(reading: Reading, call: Call, inner: Axes) -> Axes | None:

@@ -50,7 +50,8 @@ def module(made: str, body: str) -> str:
         (CONV, "B, C, H, W = x.shape; s = x.view(B, H * W, C); return s.mean(1)", VIEW),
         (CONV, "b, _, t, f = x.shape; h = self.conv(x).view(b, t, -1); return h.mean(1)",
          VIEW),
-        (ATTENTION.format(""), "h = self.conv(x).flatten(2).transpose(1, 2); "
+        (ATTENTION.format(""), "B, C, H, W = x.shape; "
+         "h = self.conv(x).flatten(2).transpose(1, 2); "
          "h = self.attn(h, h, h)[0]; return h.mean(2)", "time-axis-first"),
     ],
 )  # fmt: skip
@@ -200,3 +201,89 @@ for x, y, n, m in loader:
 )
 def test_characters_are_last(end: str, *, fires: bool) -> None:
     assert ("batch-axis" in codes(CHARACTERS.format(end))) is fires
+
+
+GATE = "self.gate = nn.Linear(8, 4); self.out = nn.Linear(8, 2)"
+PAIRS = "self.a = nn.Linear(8, 4); self.b = nn.Linear(8, 4)"
+LAYER_WEIGHTS = "self.mix = nn.Parameter(torch.zeros(8)); self.out = nn.Linear(8, 2)"
+CENTERS = "self.q = nn.Linear(8, 8); self.k = nn.Linear(8, 8); self.c = nn.Parameter(torch.ones(8))"
+FRAMES = "self.body = torchvision.models.resnet18(); self.out = nn.Linear(8, 2)"
+SILENT = {"batch-axis", "time-axis-first", "attention-formula", "standard-part-of-a-network"}
+
+
+@pytest.mark.parametrize(
+    ("made", "body"),
+    [
+        # one sequence, or one image, without a batch
+        ("self.e = nn.Embedding(9, 8); self.rnn = nn.LSTM(8, 8); self.out = nn.Linear(8, 2)",
+         "h, _ = self.rnn(self.e(x)); return F.log_softmax(self.out(h), dim=1)"),
+        (TIME, "h, _ = self.rnn(x); return torch.softmax(self.out(h), dim=1)"),
+        (TIME, "h, _ = self.rnn(x); s = self.out(h); loss = F.cross_entropy(s, tags); "
+         "return loss, F.softmax(s, dim=-1)"),
+        (CONV, "h = torch.relu(self.conv(x)); return F.normalize(h.softmax(dim=0), dim=1)"),
+        # samples by samples, in both directions
+        (PAIRS, "s = self.a(x) @ self.b(x).T; B, _ = s.shape; one = F.log_softmax(s / 0.1, dim=1); "
+         "two = F.log_softmax(s, dim=0); return one.diag() + two.diag()"),
+        (PAIRS, "batch = x.shape[0]; s = self.a(x).view(batch, batch); "
+         "return F.log_softmax(s, dim=1).diag()"),
+        # shares that were changed in place
+        (GATE, "p = F.softmax(self.gate(x), dim=1); p[x > 0] = 0; "
+         "return self.out(x), p.mean(dim=1)"),
+        (GATE, "p = F.softmax(self.gate(x), dim=1); p.masked_fill_(x > 0, 0.0); "
+         "return self.out(x), p.mean(dim=1)"),
+        (GATE, "p = F.softmax(self.gate(x), dim=1); p.clamp_(min=0.1); "
+         "return self.out(x), p.mean(dim=1)"),
+        # one learned weight for each layer, or each stream
+        (LAYER_WEIGHTS, "w = F.softmax(self.mix, dim=0); "
+         "return self.out((w.unsqueeze(-1) * x).sum(dim=1))"),
+        (LAYER_WEIGHTS, "w = F.softmax(self.mix.view(2, 4), dim=0); "
+         "return self.out((w.unsqueeze(1) @ x).squeeze(1))"),
+        # places choose their cluster
+        (CENTERS, "q, k = self.q(self.c), self.k(x); m = torch.einsum('bqd,bkd->bqk', q, k); "
+         "return torch.softmax(m, dim=1)"),
+    ],
+)  # fmt: skip
+def test_axes_that_are_not_known(made: str, body: str) -> None:
+    found = codes(module(made, body))
+    assert not SILENT & found.keys(), found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = AutoModel.from_pretrained('v')(x).last_hidden_state; return self.out(h.mean(dim=0))",
+        "h = self.body(x).unsqueeze(0).mean(dim=1); return self.out(h)",
+    ],
+)
+@pytest.mark.parametrize(
+    ("size", "fires"), [("None", False), ("1", False), ("8", True)]
+)  # the frames of one video are what a loader of single samples gives
+def test_frames_of_one_video(body: str, size: str, *, fires: bool) -> None:
+    code = "import torchvision\nfrom transformers import AutoModel\n" + module(FRAMES, body)
+    loader = f"\nloader = torch.utils.data.DataLoader(rows, batch_size={size})\nfor x, y in"
+    assert ("batch-axis" in codes(code.replace("\nfor x, y in", loader))) is fires
+
+
+def test_rows_that_attend_to_one_another_are_a_warning() -> None:
+    made = "self.rows = nn.MultiheadAttention(8, 2); self.out = nn.Linear(8, 2)"
+    body = "B, T, C = x.shape; h = x + self.rows(x, x, x)[0]; return self.out(h[:, 0])"
+    assert codes(module(made, body))["time-axis-first"] == "warn"
+
+
+def test_the_reciprocal_of_a_reciprocal() -> None:
+    body = "inv = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6); {}"
+    for last, fires in (("std = 1.0 / inv; return x / std", False), ("return x / inv", True)):
+        code = module(GATE, body.format(last)).replace("Net", "RMSNorm")
+        assert ("standard-part-of-a-network" in codes(code)) is fires
+
+
+def test_the_cost_of_names_on_many_ways() -> None:
+    """Each name is made of itself twice, on two ways: what follows is judged nevertheless."""
+    way = "if k == {0}: x = self.a(x) + x\n        else: x = torch.cat([x, x], dim=0)"
+    ways = "\n        ".join(way.format(n) + "\n        z = F.softmax(x + x, dim=-1)"
+                             for n in range(40))  # fmt: skip
+    body = ways + "\n        B, T, C = y.shape\n        return F.softmax(y, dim=0)"
+    code = module("self.a = nn.Linear(8, 8)", body).replace(
+        "forward(self, x)", "forward(self, x, k, y)"
+    )
+    assert codes(code)["batch-axis"] == "fail"

@@ -83,10 +83,23 @@ def _is_over_samples(reading: Training, call: Call, known: Axes, where: int) -> 
     if call.method == "normalize":
         rows = len(known.each) == 2 and known.kinds[1 - where] == WIDTH
         return rows and not reading.cached(_correlates)
+    if len(known.each) == 2 and _is_similarity(reading, call, known, where):
+        return False
     size = known.each[where].size
     named = size is not None and size[1] in BATCHES
     samples = len(known.each) > 2 or named or _is_viewed(reading, call)
     return samples and ONE not in known.kinds
+
+
+def _is_similarity(reading: Training, call: Call, known: Axes, where: int) -> bool:
+    """Samples by samples, or what runs along the other axis, too, as images and texts do."""
+    value = _shared(reading, call)[0]
+    names = {n for n in value.all_names if n} if value is not None else set()
+    for each in reading.calls_in(call.scope):
+        other, dim = _shared(reading, each)
+        if other is not None and names & {*other.all_names} and index_of(known, dim) == 1 - where:
+            return True
+    return known.kinds[1 - where] == BATCH
 
 
 BATCHES = {"B", "bs", "bsz", "batch", "batch_size"}
@@ -139,7 +152,8 @@ def _is_over_time(reading: Training, call: Call, known: Axes, where: int) -> boo
 def pooled_samples(reading: Training) -> Iterator[Match]:
     """states.mean(dim=0) of (batch, time, width), which a linear layer gets then."""
     seen: set[int] = set()
-    for call in reading.calls if reading.methods("Linear") and reading.modules else ():
+    several = reading.methods("Linear") and reading.modules and not _has_single_samples(reading)
+    for call in reading.calls if several else ():
         layer = _first_layer(reading, call)
         if layer is None or layer.name != "torch.nn.Linear":
             continue
@@ -151,10 +165,20 @@ def pooled_samples(reading: Training) -> Iterator[Match]:
             seen.add(known.lost)
             yield Match(
                 pool.span,
-                f"{pool.method}() along axis 0 runs over the batch: samples become one",
-                "fail",
-                fix="Pool along axis 1.",
+                f"{pool.method}() along this axis runs over the batch: samples become one",
+                "fail" if reading.methods("DataLoader") else "warn",
+                fix="Pool along the axis of time.",
             )
+
+
+def _has_single_samples(reading: Training) -> bool:
+    """A loader gives one sample at a time, in parts that may be pooled: frames of one video."""
+    for call in reading.named("DataLoader"):
+        size = call.given("batch_size", 1)
+        single = size is None or (size.kind == "literal" and size.literal in (None, 1))
+        if single and not call.unpacked and "batch_sampler" not in call.keywords:
+            return True
+    return False
 
 
 def _first_layer(reading: Training, call: Call) -> Call | None:
@@ -220,6 +244,7 @@ def batch_first_input(reading: Training) -> Iterator[Match]:
                 call.span,
                 f"{call.name} is without batch_first, takes (time, batch, width), and gets the "
                 "batch first: it mixes samples",
+                "warn",  # rows of a table may attend to one another
                 fix="Pass batch_first=True to the layer.",
             )
 

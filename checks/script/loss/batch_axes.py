@@ -48,13 +48,23 @@ def constant_means(reading: Training) -> Iterator[Match]:
         given = objects.softmax_of(reading, made) if made is not None else None
         if given is None or given[1].literal != axis:
             continue
-        changed = any(
-            each.target == value.name and each.augmented and each.scope == call.scope
-            for each in reading.assignments
-        )
-        if not changed:
+        if value.kind != "name" or not _is_changed(reading, value.name, call.scope):
             message = f"shares that sum to 1 along axis {axis} are averaged along it: a constant"
             yield Match(call.span, message, "fail", fix="Take the mean over the other axes.")
+
+
+def _is_changed(reading: Training, name: str, scope: int) -> bool:
+    """p += 1, p[mask] = 0, p.clamp_(min=0.1), F.dropout(p, inplace=True): no shares any more."""
+    stored = any(
+        each.target.partition("[")[0] == name and (each.augmented or "[" in each.target)
+        for each in reading.stores
+        if each.scope == scope
+    )
+    return stored or any(
+        name in (call.receiver, *(n for v in call.args for n in v.all_names))
+        for call in reading.calls_in(scope)
+        if call.method.endswith("_") or "inplace" in call.keywords or "out" in call.keywords
+    )
 
 
 def _axis(reading: Training, call: Call) -> int | None:

@@ -297,7 +297,7 @@ RULES = (
         "over the samples of the batch, and axis 1 pools them.",
         fires=(
             "x[:, 0] or x.mean(dim=1) of a Transformer layer without batch_first",
-            "MultiheadAttention without batch_first of what has the batch first",
+            "MultiheadAttention without batch_first of what has the batch first (a warning)",
         ),
         fix="Pass batch_first=True.",
         sources=("torch-multihead",),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.rendering import containing, texts_in
+from doctor.checks.script.rendering import containing, expanded, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -31,9 +31,17 @@ def over_queries(reading: Training, call: Call, scores: str, axis: Value) -> Ite
     place = axis.literal if axis.literal < 0 else axis.literal - len(out)
     if not queries or ("..." in out and axis.literal >= 0) or not -len(out) <= place < 0:
         return
-    if out[place] == queries and not any(AGAIN.search(x) for x in texts_in(reading, call.scope)):
+    texts = texts_in(reading, call.scope)
+    if out[place] == queries and _multiply(call, texts) and not any(map(AGAIN.search, texts)):
         message = f"attention sums to 1 over axis {axis.literal}, the queries, not over the keys"
         yield Match(call.span, message)
+
+
+def _multiply(call: Call, texts: list[str]) -> bool:
+    """The weights are a factor of a product: as masks of clusters they are not."""
+    name = re.escape(call.target) if call.target else r"[\w.]*softmax\("
+    factor = re.compile(rf"(?:einsum|matmul|bmm)\(.*(?<![\w.]){name}|(?<![\w.]){name}\S*?@")
+    return any(factor.search(text) for text in texts)
 
 
 POOLED = re.compile(
@@ -45,6 +53,10 @@ POOLED = re.compile(
 """Weights (batch, time) that places are summed with, batch by batch."""
 
 
+COMPUTED = re.compile(r"(?<![\w.])(?:torch\.|F\.)?(?:self\.)?(?!softmax)\w+\((?!\))[^()]*[a-z]")
+"""Scores of samples are computed of them: a Parameter has one weight for each layer."""
+
+
 def pooled_across(reading: Training) -> Iterator[Match]:
     """torch.bmm(w.unsqueeze(1), h) of w = softmax(scores, dim=0): shares of the batch."""
     for text, _, scope in containing(reading, POOLED):
@@ -52,6 +64,8 @@ def pooled_across(reading: Training) -> Iterator[Match]:
         for call in reading.calls_in(scope):
             given = objects.softmax_of(reading, call) if call.target in names else None
             if given is None or given[1].literal != 0 or given[1].literal is False:
+                continue
+            if not COMPUTED.search(expanded(reading, given[0], call, 2)):
                 continue
             if len(reading.assigned_to(call.target, scope)) == 1:
                 message = f"{call.target} sums to 1 over the batch, and is summed over the places"

@@ -21,13 +21,16 @@ BY_VARIANCE = re.compile(
     r"\(?(?:torch\.var\((?P=x)|(?P=x)\.var\()[^()]*\)"
     r"(?!\.sqrt|\.pow|\*\*|\+[\w.]+\)(?:\.sqrt|\.pow|\.rsqrt|\*\*))"
 )
-BY_RSQRT = re.compile(r"/\(?(?:torch\.rsqrt\(|[\w.()+,=-]*\.rsqrt\(\))")
+BY_RSQRT = re.compile(
+    r"(?<!\b1)(?<!\b1\.0)(?<!\b1\.)/\(?(?:torch\.rsqrt\(|[\w.()+,=-]*\.rsqrt\(\))"
+)
 INVERSE = re.compile(r"denorm|de_norm|unnorm|un_norm|inver", re.IGNORECASE)
 MEAN_ALONE = re.compile(r"sqrt\(\(\w+\.mean\([^()]*\)\+")
 
 
 def written_norms(reading: Training) -> Iterator[Match]:
     """(x - x.mean()) / x.var(), and x * rsqrt(x.mean() + eps) in an RMSNorm."""
+    inverted: set[int] = set()
     for text, span, scope in reading.cached(formulas):
         function = reading.function(scope)
         named = f"{function.owner} {function.name}"
@@ -35,7 +38,8 @@ def written_norms(reading: Training) -> Iterator[Match]:
         quotient = "/" in text and "-" in text and NORMALIZES.search(named)
         norm = "/" in text and re.search("norm", named, re.IGNORECASE) and not INVERSE.search(named)
         whole = written_out(reading, scope, text) if rms or quotient or norm else ""
-        if norm and BY_RSQRT.search(whole):
+        if norm and scope not in inverted and BY_RSQRT.search(whole):
+            inverted.add(scope)
             yield Match(span, "rsqrt() is 1 / root: values are multiplied by it, not divided")
         if quotient and BY_VARIANCE.search(whole):
             yield Match(
