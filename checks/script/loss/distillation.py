@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import target_of_logarithms
 from doctor.checks.script.naming import words
 from doctor.checks.script.objects import MODE_LAYERS, NETWORKS
-from doctor.checks.script.rendering import expanded, lines_of
+from doctor.checks.script.rendering import expanded, lines, lines_of
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -77,10 +77,21 @@ def _source(reading: Training, text: str, call: Call, rounds: int = 3) -> str:
     for _ in range(rounds):
         for name in set(re.findall(r"(?<![\w.])\w+(?![\w(])", text)):
             held = lines_of(reading, call.scope, name)
+            if _is_changed(reading, call.scope, name):
+                continue
             if len(held) == 1 and RENAMED.fullmatch(held[0].text) and not held[0].augmented:
                 text = re.sub(rf"(?<![\w.]){name}(?![\w(])", held[0].text, text)
         text = re.sub(SAME, "", text)
     return text
+
+
+def _is_changed(reading: Training, scope: int, name: str) -> bool:
+    """q[rows, labels] += 1, or q.mul_(2)."""
+    parts = any(x.scope == scope and x.target.startswith(f"{name}[") for x in reading.cached(lines))
+    return parts or any(
+        c.receiver == name and c.method.endswith("_") and not c.method.endswith("__")
+        and c.method != "requires_grad_" for c in reading.calls_in(scope)
+    )  # fmt: skip
 
 
 NESTED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"

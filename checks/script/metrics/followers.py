@@ -352,7 +352,8 @@ RULES = (
             "online.lerp_(target, 1 - m), where nothing changes the copy called target",
         ),
         errors=(
-            "an average, beside its network, or a copy called reference, that the optimizer holds and that has a graph",
+            "an average beside its network, or a copy called reference, that the optimizer holds "
+            "and that has a graph",
         ),
         fix="Call the update after every step, and write into the tensors: "
         "slow.lerp_(fast, 1 - decay); copy buffers() too.",

@@ -111,13 +111,14 @@ def _copied(reading: Training, each: Assignment) -> Key | None:
 
 def _is_made_again(reading: Training, each: Assignment) -> bool:
     """In a loop, by a method that may be called again, or by a function called in a loop."""
-    function = reading.function(each.scope)
-    again = bool(function.owner) and function.name != "__init__"
+    function = reading.function(each.scope)  # __init__() may be read with what it calls
+    here = function.span.line <= each.span.line <= function.span.end_line
+    again = bool(function.owner) and not (function.name == "__init__" and here)
     return bool(each.loops) or again or any(c.loops for c in reading.callers(each.scope))
 
 
 def is_touched(reading: Training, name: str, made: Assignment, apart: Loop | None = None) -> bool:
-    """It is read as an object anywhere but in one loop: passed, listed, or has its weights taken."""
+    """It is read as an object but in one loop: passed, listed, or has its weights taken."""
     modes = {"eval", "train", "to", "cuda", "requires_grad_"}
     last = re.compile(rf"(?:^|\.){re.escape(name)}(?:$|\.)")
     inside = reading.inside(apart.iterable) if apart is not None and apart.iterable else ()

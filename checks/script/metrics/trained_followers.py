@@ -45,10 +45,14 @@ def trained_followers(reading: Training) -> Iterator[Match]:
     averages = reading.cached(_averages)
     followers = {*averages, *reading.cached(_kept_copies), *reading.cached(_teachers)}
     for number, call in reading.numbered(reading.optimizers if followers else ()):
-        for name in dict.fromkeys(parameter_owners(reading, call, number)):
+        owners = [*dict.fromkeys(parameter_owners(reading, call, number))]
+        for name in owners:
             for key in _held(reading, name, call, followers):
-                if key in averages and not any(_held(reading, name, call, averages[key])):
-                    continue  # it trains alone
+                # a copy that trains alone is no follower, whatever it was copied from
+                beside = [n for n in owners if n != name] if key[1] == name else [name]
+                sources = averages.get(key, ())
+                if sources and not any([*_held(reading, n, call, sources)] for n in beside):
+                    continue
                 if _has_graph(reading, key) and not _is_frozen(reading, key):
                     message = f"{key[1]} is trained: the optimizer holds its parameters"
                     known = key not in reading.cached(_teachers)
