@@ -149,7 +149,9 @@ def _joined_text(reading: Training, call: Call, prompt: str) -> bool:
         value = other.first if other.name == call.name and other is not call else None
         held = objects.last_definition(reading, value.name, other) if value is not None else []
         for each in (value, *held):
-            if each is not None and each.kind == "other" and prompt in each.all_names:
+            if each is None or each.kind != "other" or prompt not in each.all_names:
+                continue
+            if not re.search(r"eos|end|</|<\|", render(reading, each), re.IGNORECASE):
                 return True
     return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import PARAMETERS
@@ -88,7 +88,10 @@ def _of_generator(
         inner = reading.before(judged) if judged.method == "detach" else None
         if inner is not None and inner.name in others and inner.args:
             name, _ = _sample(reading, inner.args[0], inner)
-            if name and _made_by(reading, name, inner, network):
+            alone = _is_judged_alone(reading, loss, n) and not any(
+                reading.calls[m].name == inner.name for m in near if reading.calls[m] != inner
+            )
+            if name and alone and _made_by(reading, name, inner, network):
                 message = f"what {inner.name} says of {name} is detached"
                 yield Match(judged.span, f"{message}: {network} gets no gradient of it")
         if judged.name not in others or not judged.args:
@@ -98,7 +101,7 @@ def _of_generator(
             continue
         if cut:
             yield Match(judged.span, f"{name} is detached: {network} gets no gradient of this loss")
-        elif not saturates and n in near and _is_called_fake(reading, loss, n):
+        elif not saturates and n in near and _is_called_fake(reading, loss, network, n):
             yield Match(
                 call.span,
                 f"{network} is trained to be recognized: its samples get the label for fakes",
@@ -205,24 +208,63 @@ def _made_by(reading: Training, name: str, call: Call, network: str) -> bool:
     )
 
 
-def _is_called_fake(reading: Training, loss: Value, judged: int) -> bool:
-    """criterion(D(fake), zeros)."""
-    for n in (loss.call, *loss.calls):
+def _criteria(reading: Training, numbers: Iterable[int]) -> Iterator[tuple[list[int], list[str]]]:
+    """The calls that the first argument of criterion(D(fake), label) is, and the label's texts."""
+    for n in numbers:
         call = reading.calls[n] if n >= 0 else None
         if call is None or len(call.args) != 2:
             continue
-        first = call.args[0]
+        first, target = call.args
         made = objects.last_definition(reading, first.name, call) if first.kind == "name" else []
-        if judged not in first.calls and not any(judged in (v.call, *v.calls) for v in made):
-            continue
-        target = call.args[1]
         texts = [render(reading, target)]
         if target.kind == "name":
-            texts += [
-                render(reading, v) for v in objects.last_definition(reading, target.name, call)
-            ]
-        return any(ZERO.search(text) for text in texts)
+            found = objects.last_definition(reading, target.name, call)
+            texts += [render(reading, v) for v in found]
+        yield [*first.calls, *(m for v in (first, *made) for m in (v.call, *v.calls))], texts
+
+
+def _is_called_fake(reading: Training, loss: Value, network: str, judged: int) -> bool:
+    """criterion(D(fake), zeros), as samples of this network are called in the loss of D, too."""
+    for judgements, texts in _criteria(reading, (loss.call, *loss.calls)):
+        if judged in judgements:
+            return _is_zero(texts) and _is_fake_elsewhere(reading, loss, network, judged)
     return False
+
+
+def _is_fake_elsewhere(reading: Training, loss: Value, network: str, judged: int) -> bool:
+    """All other labels of what D says of samples of the network are 0, and there is one."""
+    name, own = reading.calls[judged].name, {loss.call, *loss.calls}
+    others = [n for n in range(len(reading.calls)) if n not in own]
+    labels = [
+        _is_zero(texts)
+        for judgements, texts in _criteria(reading, others)
+        for m in judgements
+        if m >= 0 and (each := reading.calls[m]).name == name and each.args
+        and _made_by(reading, _sample(reading, each.args[0], each)[0], each, network)
+    ]  # fmt: skip
+    return bool(labels) and all(labels)
+
+
+def _is_zero(texts: list[str]) -> bool:
+    return any(ZERO.search(text) for text in texts)
+
+
+def _is_judged_alone(reading: Training, loss: Value, detached: int) -> bool:
+    """criterion(D(fake).detach(), ones): nothing else in the term has a gradient."""
+    near = [n for v in (loss, *_terms(reading, loss)) for n in (v.call, *v.calls)]
+    return any(
+        detached in judgements and any(re.search(r"ones|full\(|real_label", t) for t in texts)
+        for judgements, texts in _criteria(reading, near)
+    )
+
+
+def _terms(reading: Training, loss: Value) -> Iterator[Value]:
+    """adv of loss = 0.1 * adv + other."""
+    at = next((reading.calls[n] for n in (loss.call, *loss.calls) if n >= 0), None)
+    if at is None:
+        return
+    for name in dict.fromkeys(loss.names):
+        yield from objects.last_definition(reading, name, at)
 
 
 RULES = (

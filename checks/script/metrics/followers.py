@@ -351,10 +351,11 @@ RULES = (
             "of an average of a class of this file",
             "self.decay = min(self.decay, ramp) in the update of an average",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
+            "online.lerp_(target, 1 - m), where nothing changes the copy called target",
         ),
         errors=(
-            "an average, or a copy called reference, that the optimizer holds and that has a graph",
-            "online.lerp_(target, 1 - m), where nothing changes the target",
+            "an average beside its network, or a copy called reference, that the optimizer holds "
+            "and that has a graph",
         ),
         fix="Call the update after every step, and write into the tensors: "
         "slow.lerp_(fast, 1 - decay); copy buffers() too.",

@@ -10,7 +10,7 @@ from doctor.checks.script.metrics.averaging import MEMBERS
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call
+from doctor.facts.script import Assignment, Call, Loop
 
 FOLLOWER = re.compile(r"(?:^|_|\.)(?:target|tgt|teacher|ema|momentum)(?:_|$|\.)")
 WRITES = {"mul_", "lerp_", "copy_", "add_"}
@@ -25,6 +25,8 @@ def replaced_by_source(reading: Training) -> Iterator[Match]:
         key, source = (reading.key(n, each.scope) for n in (each.target, each.value.name))
         if source not in reading.trained_names or FOLLOWER.search(source[1].casefold()):
             continue
+        if any("%" not in _text(reading, branch) for branch, _ in each.arms):
+            continue  # a switch: without an average the name stands for the network
         if [bool(a.loops) for a in reading.assigned.get(source, ())] != [False]:
             continue  # each generation makes its own
         others = [a for a in reading.assigned.get(key, ()) if a is not each]
@@ -40,6 +42,11 @@ def replaced_by_source(reading: Training) -> Iterator[Match]:
             message = f"{each.target} is {each.value.name} itself from here on, not a copy of it"
             fix = f"{each.target}.load_state_dict({each.value.name}.state_dict())"
             yield Match(each.span, message, fix=fix)
+
+
+def _text(reading: Training, branch: int) -> str:
+    test = reading.test_of(branch)
+    return test.text if test is not None else ""
 
 
 def _makes_network(reading: Training, each: Assignment) -> bool:
@@ -64,7 +71,10 @@ def loads_itself(reading: Training) -> Iterator[Match]:
         members = [c for c in (reading.inside(loop.iterable) if loop.iterable else ())
                    if c.method in MEMBERS and c.receiver]  # fmt: skip
         names = [c.receiver for c in members]
-        if len(names) == 2 and names[0] == names[1] and FOLLOWER.search(names[0].casefold()):
+        over = reading.call_of(loop.iterable) if loop.iterable is not None else None
+        paired = over is not None and over.method == "zip" and len(loop.targets) == 2
+        same = paired and len(names) == 2 and names[0] == names[1]
+        if same and FOLLOWER.search(names[0].casefold()):
             message = f"both are {names[0]}: it never follows another network"
             yield Match(members[0].span, message, fix="Pair it with the network that trains.")
 
@@ -84,7 +94,8 @@ def copied_once(reading: Training) -> Iterator[Match]:
         quiet = runs and all(c.scope in back and reading.is_without_graph(c) for c in runs)
         owner = reading.function(each.scope).owner
         here = not owner or any(c.name == owner for c in reading.calls)
-        if quiet and here and not _is_touched(reading, key, name, each):
+        once = not _is_made_again(reading, each)
+        if quiet and here and once and not is_touched(reading, name, each):
             yield Match(each.span, f"{each.target} is copied once, and never follows the network")
 
 
@@ -98,15 +109,27 @@ def _copied(reading: Training, each: Assignment) -> Key | None:
     return reading.key(call.first.name, call.scope) if call.first.kind == "name" else None
 
 
-def _is_touched(reading: Training, key: Key, name: str, made: Assignment) -> bool:
-    """It is read as an object anywhere: passed, listed, or has its weights taken."""
+def _is_made_again(reading: Training, each: Assignment) -> bool:
+    """In a loop, by a method that may be called again, or by a function called in a loop."""
+    function = reading.function(each.scope)  # __init__() may be read with what it calls
+    here = function.span.line <= each.span.line <= function.span.end_line
+    again = bool(function.owner) and not (function.name == "__init__" and here)
+    return bool(each.loops) or again or any(c.loops for c in reading.callers(each.scope))
+
+
+def is_touched(reading: Training, name: str, made: Assignment, apart: Loop | None = None) -> bool:
+    """It is read as an object but in one loop: passed, listed, or has its weights taken."""
     modes = {"eval", "train", "to", "cuda", "requires_grad_"}
     last = re.compile(rf"(?:^|\.){re.escape(name)}(?:$|\.)")
+    inside = reading.inside(apart.iterable) if apart is not None and apart.iterable else ()
+    beside = {id(call) for call in inside}
     for call in reading.calls:
+        if id(call) in beside:
+            continue
         own = last.search(call.receiver) and call.method not in modes
         if own or any(last.search(n) for v in (*call.values, *call.unpacked) for n in v.all_names):
             return True
-    values = [loop.iterable for loop in reading.loops if loop.iterable is not None]
+    values = [x.iterable for x in reading.loops if x.iterable is not None and x is not apart]
     values += [a.value for a in reading.stores if a is not made]
     values += [v for f in reading.script.functions for v in f.returns]
     return (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import parameter_owners
+from doctor.checks.script.metrics.targets import is_touched
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -19,7 +20,8 @@ Key = tuple[object, str]
 BLENDS = ("lerp_", "add_", "mul_", "copy_")
 REFERENCES = {"ref", "reference", "teacher", "frozen"}
 """Words of a copy that stays as it is. A target may be a network of its own domain."""
-FOLLOWERS = {"target", "teacher", "ema", "momentum", "shadow", "averaged"}
+AVERAGES = {"target", "ema", "momentum", "shadow", "averaged"}
+FOLLOWERS = {*AVERAGES, "teacher", "key", "k", "slow"}
 FREEZE = "Freeze {}, run it under no_grad, and pass the optimizer the other network alone."
 STOPS = re.compile(r"detach|stop_?grad|freeze|requires_grad(?!_$)|set_grad|autograd\.grad")
 
@@ -29,6 +31,7 @@ class Blend:
     """One network is moved towards another, in a loop over the parameters of both."""
 
     span: Span
+    loop: Loop
     whole: bool
     """Its parameters are those of the other now, and nothing is left of them."""
     moved: frozenset[Key]
@@ -39,11 +42,17 @@ def trained_followers(reading: Training) -> Iterator[Match]:
     """A network that follows another, or is to stay as it was, is held by the optimizer."""
     if not reading.backwards or any(STOPS.search(c.method) for c in reading.calls if _cuts(c)):
         return
-    followers = {key for each in reading.cached(blends) for key in each.moved}
-    followers |= {*reading.cached(_kept_copies), *reading.cached(_teachers)}
+    averages = reading.cached(_averages)
+    followers = {*averages, *reading.cached(_kept_copies), *reading.cached(_teachers)}
     for number, call in reading.numbered(reading.optimizers if followers else ()):
-        for name in dict.fromkeys(parameter_owners(reading, call, number)):
+        owners = [*dict.fromkeys(parameter_owners(reading, call, number))]
+        for name in owners:
             for key in _held(reading, name, call, followers):
+                # a copy that trains alone is no follower, whatever it was copied from
+                beside = [n for n in owners if n != name] if key[1] == name else [name]
+                sources = averages.get(key, ())
+                if sources and not any([*_held(reading, n, call, sources)] for n in beside):
+                    continue
                 if _has_graph(reading, key) and not _is_frozen(reading, key):
                     message = f"{key[1]} is trained: the optimizer holds its parameters"
                     known = key not in reading.cached(_teachers)
@@ -57,16 +66,18 @@ def pulled_back(reading: Training) -> Iterator[Match]:
     """online.lerp_(target, 1 - m): the network is moved to its target, which nothing changes."""
     pairs = reading.cached(blends)
     moved = {key for each in pairs for key in each.moved}
+    copies = reading.cached(_copies_of)
     for each in pairs:
-        copies = reading.cached(_copies_of)
-        for key in sorted(each.source - moved, key=str):
-            named = any(FOLLOWERS & set(words(name)) for _, name in each.moved)
-            follows = FOLLOWERS & set(words(key[1])) and not named and key in copies
-            if follows and not each.whole and not _is_loaded(reading, key):
+        named = any(FOLLOWERS & set(words(name)) for _, name in each.moved)
+        for key in sorted(each.source - moved, key=str) if not each.whole and not named else ():
+            if key not in copies or not AVERAGES & set(words(key[1])):
+                continue
+            made = reading.assigned[key][0]
+            if not is_touched(reading, made.target.removeprefix("self."), made, each.loop):
                 network = min(name for _, name in each.moved)
                 message = f"{network} is moved towards {key[1]}, which nothing changes"
                 fix = f"Move {key[1]} towards {network}."
-                yield Match(each.span, message, "fail", fix=fix)
+                yield Match(each.span, message, fix=fix)
 
 
 def blends(reading: Training) -> list[Blend]:
@@ -87,13 +98,15 @@ def _blended(
     reading: Training, at: Call | Assignment, root: str, values: Iterable[Value], whole: bool
 ) -> Iterator[Blend]:
     names = {n.partition(".")[0] for v in values for n in v.all_names}
+    if any(".grad" in n for v in values for n in v.all_names):
+        return
     for loop in (reading.loops[number] for number in at.loops):
         owners = _owners(reading, loop)
         others = [n for n in sorted(names - {root}) if n in owners]
         if root in owners and others:
             moved = _origins(reading, owners[root], loop.scope)
             source = _origins(reading, owners[others[0]], loop.scope)
-            yield Blend(at.span, whole, moved, source)
+            yield Blend(at.span, loop, whole, moved, source)
 
 
 def _root(reading: Training, call: Call) -> str:
@@ -141,6 +154,19 @@ def _copies_of(reading: Training) -> dict[Key, Key]:
     return table
 
 
+def _averages(reading: Training) -> dict[Key, set[Key]]:
+    """What moves a little towards another network, as copies and averages do, and that network."""
+    pairs = [each for each in reading.cached(blends) if not each.whole]
+    pulling = {key for each in pairs for key in each.source}
+    copies = reading.cached(_copies_of)
+    table: dict[Key, set[Key]] = {}
+    for each in pairs:
+        for key in each.moved - pulling:
+            if key in copies or FOLLOWERS & set(words(key[1])):
+                table.setdefault(key, set()).update(each.source)
+    return table
+
+
 def _kept_copies(reading: Training) -> list[Key]:
     """Copies that are called a reference or teacher."""
     return [key for key in reading.cached(_copies_of) if REFERENCES & set(words(key[1]))]
@@ -167,7 +193,7 @@ def _attributes(reading: Training, call: Call) -> Iterator[Key]:
             yield f"class {made.name}", f"self.{name}"
 
 
-def _held(reading: Training, owner: str, call: Call, followers: set[Key]) -> Iterator[Key]:
+def _held(reading: Training, owner: str, call: Call, followers: Iterable[Key]) -> Iterator[Key]:
     """The followers whose parameters are among owner.parameters()."""
     trained = [each for each in reading.trained if each.name == owner]
     names = {key for each in trained for key in each.lineage.names}
@@ -220,10 +246,6 @@ def _is_frozen(reading: Training, key: Key) -> bool:
     if any(reading.key(c.receiver, c.scope) == key for c in reading.named("requires_grad_")):
         return True
     return any(each.target.endswith(".requires_grad") for each in reading.assignments)
-
-
-def _is_loaded(reading: Training, key: Key) -> bool:
-    return any(reading.key(c.receiver, c.scope) == key for c in reading.named("load_state_dict"))
 
 
 def _cuts(call: Call) -> bool:

@@ -45,7 +45,7 @@ def _never_read(reading: Training) -> Iterator[Match]:
 
 def _target_never_read(reading: Training) -> Iterator[Match]:
     """with no_grad(): soft = teacher(x).logits in a loop that trains, and nothing reads soft."""
-    for each in reading.assignments:
+    for each in reading.assignments if not reading.mentions("hook") else ():
         quiet = each.loops and reading.under_no_grad(each.contexts) and "." not in each.target
         if not quiet or each.target.startswith("_") or each.augmented:
             continue
@@ -55,8 +55,16 @@ def _target_never_read(reading: Training) -> Iterator[Match]:
         own = run is not None and reading.key(run.name, run.scope) in reading.trained_names
         if run is None or own or not run.args or not trains or "[" in each.target:
             continue
-        if not _is_read(reading, each.target, run):
+        if not _is_read(reading, each.target, run) and not _has_left(reading, run.name):
             yield Match(each.span, f"{each.target} is computed by {run.name}, and nothing reads it")
+
+
+def _has_left(reading: Training, network: str) -> bool:
+    """teacher.features or teacher.features() is read: its last pass may have left them."""
+    modes = {"eval", "train", "to", "cuda", "load_state_dict", "parameters", "requires_grad_"}
+    names = [n for value, _, _ in reading.expressions for n in value.all_names]
+    names += [c.name for c in reading.calls if c.method not in modes]
+    return any(n.startswith(f"{network}.") for n in names)
 
 
 TERMS = {"aux", "balance", "penalty", "reg", "regularization", "kl", "kld", "commitment"}

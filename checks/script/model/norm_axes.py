@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import objects
 from doctor.checks.script.rendering import Line, lines, lines_in, render, returned, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -15,6 +16,7 @@ OVER = re.compile(
     r"|\.(?:mean|var|std)\((?:unbiased=\w+,)?keepdim=True,dim=(?P<two>0|1|-2)\)"
 )
 SHAPE = re.compile(r"<?\w+\.(?:shape|size\(\))>?(?:\[\d\])?")
+POOLED = re.compile(r"\.(?:mean|sum|max|amax|squeeze|flatten)\(|pool|\[(?::,|\.\.\.,)-?\w+[\],]")
 ONE_AXIS = re.compile(r"torch\.nn\.Parameter\(torch\.(?:ones|zeros)\(\w+\)\)")
 
 
@@ -25,7 +27,8 @@ def of_tokens(reading: Training) -> Iterator[Match]:
         if function.name != "forward" or not NAMED.search(function.owner):
             continue
         made = [c for c in reading.calls if c.name == function.owner]
-        if not any(reading.function(c.scope).owner in attending for c in made):
+        owners = {reading.function(c.scope).owner for c in made} & attending
+        if not owners or not all(_gets_tokens(reading, owner, function.owner) for owner in owners):
             continue
         result = " ".join(text for text, _ in returned(reading, scope))
         scales = [re.escape(name) for name in _scales(reading, function.owner)]
@@ -37,6 +40,23 @@ def of_tokens(reading: Training) -> Iterator[Match]:
                 message = f"the statistics are over axis {axis}, and the scale is of the last axis"
                 yield Match(span, message, "warn", fix="Take them over dim=-1.")
                 return
+
+
+def _gets_tokens(reading: Training, owner: str, norm: str) -> bool:
+    """self.norm(x) or self.norm(x + ...) of a parameter x of forward(), which no line pools."""
+    own = [c for c in reading.calls if reading.function(c.scope).owner == owner]
+    held = [
+        c for c in own if c.name.startswith("self.") and c.args
+        and any(m is not None and m.name == norm for m in objects.callee(reading, c))
+    ]  # fmt: skip
+    for call in held:
+        text = render(reading, call.args[0])
+        root = re.match(r"\(?(\w+)(?=$|[+)])", text)
+        given = {p.name for p in reading.function(call.scope).parameters}
+        changed = [x.text for x in lines_in(reading, call.scope) if root and x.target == root[1]]
+        if root is None or root[1] not in given or any(POOLED.search(x) for x in changed):
+            return False
+    return bool(held)
 
 
 def _scales(reading: Training, owner: str) -> list[str]:

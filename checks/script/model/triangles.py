@@ -197,7 +197,8 @@ def _blocks(reading: Training) -> Iterator[Match]:
         while changed := CHANGED.fullmatch(text):
             text = _bare(changed["a"] or changed["b"])
         parts = [_bare(part) for part in text.split("&")]
-        known = [m["kind"] or m["method"] for part in parts if (m := TRIANGLE.fullmatch(part))]
+        found = [m for part in parts if (m := TRIANGLE.fullmatch(part))]
+        known = [m["kind"] or m["method"] for m in found if (m["k"] or m["by"] or "0") == "0"]
         whole = len(parts) == 1 or any("==" in part for part in parts)
         if known == ["tril"] and whole and LOWEST.search(render(reading, call.args[1])):
             yield Match(call.span, PAST)

@@ -126,15 +126,8 @@ def reference_trains(reading: Training) -> Iterator[Match]:
     for n in reading.trainers:
         call = reading.calls[n]
         model, other = call.keywords.get("model"), call.keywords.get("ref_model")
-        chosen = _choices(reading, other, call) if other is not None else []
-        if model is not None and model in (other, *chosen) and model.kind == "name":
+        if model is not None and model == other and model.kind == "name":
             yield Match(call.span, f"{model.name} is its own reference: it moves with the policy")
-
-
-def _choices(reading: Training, value: Value, call: Call) -> list[Value]:
-    """model and None of reference = model if full else None."""
-    found = objects.last_definition(reading, value.name, call) if value.kind == "name" else [value]
-    return list(found[0].items) if len(found) == 1 and found[0].kind == "choice" else []
 
 
 def endless(reading: Training, call: Call) -> Iterator[Match]:

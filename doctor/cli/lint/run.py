@@ -202,9 +202,13 @@ def _of_check(
 
 
 def _by_severity(check: Check, decided: list[tuple[Hit, Place]]) -> Iterator[Finding]:
-    """Failures, warnings and notes of one check are findings of their own."""
+    """Failures, warnings and notes of one check, and each remedy, are findings of their own."""
     for severity in reversed(RANK):
-        if part := [pair for pair in decided if pair[0].severity == severity]:
+        parts: dict[str, list[tuple[Hit, Place]]] = {}
+        for pair in decided:
+            if pair[0].severity == severity:
+                parts.setdefault(pair[0].fix, []).append(pair)
+        for part in parts.values():
             yield _decided(check, part)
 
 
