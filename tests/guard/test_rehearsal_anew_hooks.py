@@ -159,7 +159,9 @@ def test_lists_of_tensors_of_the_program() -> None:
 
     class Keeper:
         def __init__(self) -> None:
-            self.outputs = [(torch.ones(1), 2)]
+            self.outputs = [(torch.ones(8, 4), 2)]
+            self.curve = [torch.tensor(0.5)]
+            self.means = [torch.ones(4)]
             self.losses = [0.5]
             self.empty: list[Any] = []
 
@@ -168,6 +170,21 @@ def test_lists_of_tensors_of_the_program() -> None:
     assert found["Keeper.outputs"] == len(keeper.outputs)
     assert "Keeper.losses" not in found
     assert "Keeper.empty" not in found
+    assert {"Keeper.curve", "Keeper.means"} <= found.keys()
+    assert [n for n in lists_of_tensors(torch, 8) if n.startswith("Keeper.")] == ["Keeper.outputs"]
+
+
+def test_what_a_schedule_counts() -> None:
+    from doctor.guard.rehearsal.state import snapshot
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    constant = torch.optim.lr_scheduler.ConstantLR(optimizer)
+    for result in (0.5, 0.7):
+        plateau.step(result)
+    found = snapshot(torch)["schedules"]
+    assert found["ReduceLROnPlateau"] == [2, 0.5, 1]
+    assert found["ConstantLR"] == constant.last_epoch
 
 
 @pytest.mark.parametrize(
@@ -191,10 +208,28 @@ def test_an_average_that_an_evaluation_leaves(
     optimizer.step()
     observer.exchanged.stepped(optimizer)
     own = copy.deepcopy(layer.state_dict())
+    observer.exchanged.evaluates()
     layer.load_state_dict({"average": average.shadow, "own": own, "best": best}[left])
     observer.exchanged.goes_on(4, 1 if evaluated else 0)
     found = recorded(tmp_path, "averaged")
     assert [(each["s"], each["name"]) for each in found] == [(4, "(EMA.shadow)")] * named
+
+
+def test_an_average_that_begins_as_a_copy_of_the_weights(observer: Any, tmp_path: Path) -> None:
+    """AveragedModel does; a constraint after the step had changed them."""
+    layer = torch.nn.Linear(3, 2)
+    average = torch.optim.swa_utils.AveragedModel(layer)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    layer(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    observer.exchanged.stepped(optimizer)
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.clamp_(-0.01, 0.01)
+    average.update_parameters(layer)
+    observer.exchanged.evaluates()
+    observer.exchanged.goes_on(4, 1)
+    assert not recorded(tmp_path, "averaged")
 
 
 def test_an_evaluation_that_begins_from_its_first_batch_again(

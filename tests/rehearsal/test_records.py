@@ -424,6 +424,27 @@ def test_the_only_checkpoint_is_removed(moment: int, save: int, found: Any, tmp_
     assert events.read_emptied(tmp_path, [process], Path("/o")) == found
 
 
+@pytest.mark.parametrize(
+    ("gone", "never"),
+    [
+        ((3200, 6200, 9200), True),  # right after each save
+        ((5900, 8900, 9200), False),  # a step later
+        ((6050, 9050, 9200), False),  # right before the next one, and at the end
+        ((3200,), False),  # of one phase of several
+        ((), False),
+    ],
+)
+def test_no_checkpoint_is_kept(gone: Any, never: bool, tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"kind": "emptied", "what": "os.remove", "path": "/o/a.pt", "moment": each})
+        for each in gone
+    ]
+    (tmp_path / events.EVENTS).write_text("\n".join(lines), encoding="utf-8")
+    saved = [records.Saved(s, "torch.save", "/o/a.pt", 0.1, moment=s + 0.1) for s in (3, 6, 9)]
+    process = observed(*[records.Step(s, float(s), 0.1, []) for s in range(1, 10)], *saved)
+    assert events.never_kept(tmp_path, [process]) is never
+
+
 @pytest.mark.parametrize(("now", "lost"), [(7, 0), (6, 1)])
 def test_a_rank_that_saves_nothing_is_compared_at_the_save_of_rank_0(now: int, lost: int) -> None:
     """Rank 1 holds a part of its own, and recorded it after the step of the save."""
