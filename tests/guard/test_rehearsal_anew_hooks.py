@@ -123,6 +123,19 @@ def test_a_tensor_with_a_hook_is_not_unpacked(observer: Any) -> None:
     assert weight.grad is not None
 
 
+def test_a_fold_has_an_optimizer_of_its_own(observer: Any, tmp_path: Path) -> None:
+    """It takes the newest step where the one before had fewer to take."""
+    observer.called = True
+    for steps in (4, 8, 8):
+        weight = torch.nn.Parameter(torch.ones(1))
+        optimizer = torch.optim.SGD([weight], 0.1)
+        for _ in range(steps):
+            observer.before_step(optimizer, (), {})
+            observer.after_step(optimizer, (), {})
+    found = [(each["s"], each["leader"]) for each in recorded(tmp_path, "step")]
+    assert found == [(s, 1 if s <= 4 else 2) for s in range(1, 9)]
+
+
 @reads_tensors
 def test_a_number_that_is_gone(observer: Any) -> None:
     weight = torch.ones(2, requires_grad=True)

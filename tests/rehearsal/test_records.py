@@ -119,6 +119,29 @@ def test_a_rate_that_follows_the_loss_is_compared_at_the_first_step(
     assert (rates_apart([whole], [continued], saved) is not None) is differs
 
 
+@pytest.mark.parametrize(
+    ("saved", "whole", "continued", "found"),
+    [
+        (4, [1] * 8, [1] * 4 + [2] * 4, (4, 4, False)),  # the next fold counts anew
+        (4, [1] * 8, [1] * 8, (8, 4, True)),
+        (4, [1] * 10 + [2] * 10, [1] * 6 + [2] * 14, (6, 6, False)),  # two phases
+        (10, [1] * 10 + [2] * 10, [1] * 20, (20, None, False)),  # the second goes on
+    ],
+)
+def test_steps_of_one_optimizer(saved: int, whole: Any, continued: Any, found: Any) -> None:
+    def run(leaders: list[int], *others: records.Snapshot) -> list[observation.Observed]:
+        taken = [records.Step(n, float(n), 0.1, [], leader=o) for n, o in enumerate(leaders, 1)]
+        return [observed(*taken, *others, records.End(len(leaders)))]
+
+    held = msgspec.structs.replace(snapshot("save"), s=saved)
+    state = resume.compare(
+        run(whole), run(whole, held), run(continued, snapshot("start")),
+        looked=True, request="", opened="a.pt",
+    )  # fmt: skip
+    assert state is not None
+    assert (state.steps, state.expected_steps, state.counted_from_0) == found
+
+
 def test_weights_under_other_names_are_lost() -> None:
     saved, now = snapshot("save"), snapshot("start")
     renamed = msgspec.structs.replace(now, weights={"v": ["float32", [1], 6]})
