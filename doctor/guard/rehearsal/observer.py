@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from types import ModuleType
-from typing import Callable, Dict, List, MutableMapping, Set, Tuple
+from typing import Callable, List, MutableMapping, Set, Tuple
 
 from ..counts import rank_and_world
 from ..dynamo import without_frames
@@ -156,8 +156,7 @@ class Observer:
             self.begin_steps()
         rates = [group.get("lr") for group in optimizer.param_groups]
         if count > self.step:
-            if self.leader() is not optimizer:
-                self.leader, self.leaders = weakref.ref(optimizer), self.leaders + 1
+            self.leads(optimizer)
             self.loaders.step(count)
             now = time.monotonic()
             seconds = now - self.last_step - self.own_seconds if self.last_step else None
@@ -175,6 +174,11 @@ class Observer:
             self.wakeup.look(count)
             if count == self.settings.stop_at:
                 self.wait_for_signal(count)
+
+    def leads(self, optimizer: Foreign) -> None:
+        """This optimizer takes the newest step."""
+        if self.leader() is not optimizer:
+            self.leader, self.leaders = weakref.ref(optimizer), self.leaders + 1
 
     def begin_steps(self) -> None:
         """The first step of an optimizer."""
