@@ -37,7 +37,7 @@ ENDLESS = (
 )
 EMPTY = (
     "Empty the list where the evaluation ends or begins: self.validation_step_outputs.clear() in "
-    "on_validation_epoch_end of Lightning."
+    "on_validation_epoch_end of Lightning. Nothing, if the list is meant to last, or is bounded."
 )
 SAMPLES = 1000
 """For which growth is reckoned where the size of the dataset is not known. Our own number."""
@@ -94,10 +94,9 @@ def _left_behind(run: RehearsedRun, done: Sequence[Evaluated]) -> Verdict | None
             fix=RESTORE,
         )
     if keeps := next((rank for rank in run.ranks if rank.outputs), None):
-        return warn(
-            f"{shown(keeps.outputs)} keeps the tensors of all evaluations: {keeps.outputs_kept:,} "
-            f"after {len(keeps.evaluations)} of them; memory grows with each, and what is computed "
-            "from it counts the former ones",
+        return note(
+            f"{shown(keeps.outputs)} keeps the tensors of all evaluations until now: "
+            f"{keeps.outputs_kept:,} after {len(keeps.evaluations)} of them",
             fix=EMPTY,
         )
     return None
@@ -170,10 +169,12 @@ EVALUATES = Check(
         "memory rises with each sample: more than 64 MiB in one evaluation",
         "dropout and batch norms are in evaluation mode still at the step that follows",
         "the weights of an average are in the model still at the step that follows",
-        "a list keeps the outputs of all evaluations",
         "it takes its first batch again and again until --budget ends it",
     ),
-    notes=("the model is called with gradients enabled, and no step follows",),
+    notes=(
+        "the model is called with gradients enabled, and no step follows",
+        "a list keeps the outputs of all evaluations",
+    ),
     fails=("an evaluation began, and the command ended with an error or did not go on",),
     fix=f"{WITHOUT_GRAPHS} Move predictions to the CPU as they come "
     "(transformers: eval_accumulation_steps).",

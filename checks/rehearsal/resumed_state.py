@@ -82,7 +82,8 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
             fix="Restore the trained weights before saving (ema.restore(), or save before "
             "ema.copy_to()), and save the average beside them.",
         )
-    if found.counted_from_0:  # a consequence
+    data_anew = found.first_batch or (found.order is not None and found.order.anew)
+    if found.counted_from_0 or data_anew:  # a consequence, as lengths follow the data
         lost = [each for each in lost if each.kind not in ("number", "size")]
     if not lost:
         return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")

@@ -138,7 +138,7 @@ def _emptied(run: RehearsedRun) -> Verdict | None:
     """Where the only checkpoint is removed before the next is there, or each of them is."""
     if not run.emptied:
         return None
-    if not run.checkpoints and not run.code and not run.cut:
+    if run.never_kept and not run.checkpoints and not run.code and not run.cut:
         return fail(
             f"each checkpoint is removed: {shown(run.emptied, 200)} after step {run.emptied_at}, "
             "and none is left at the end",

@@ -255,6 +255,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     """The only checkpoint, removed before the next one was written; "": none was."""
     emptied_at: int = 0
     """After this step."""
+    never_kept: bool = False
+    """It was so with each save but the last, and steps followed without any checkpoint."""
     newest_removed: tuple[Text, ...] = ()
     """Checkpoints below {output} that were removed while they were the newest."""
     tail: tuple[Text, ...] = ()

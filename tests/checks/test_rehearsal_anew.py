@@ -79,6 +79,14 @@ def by_handler(**fields: Any) -> Rehearsal:
             "is 0.05, as at the first step; without the stop it",
         ),
         ("RHS010", resumed(ANEW, steps=12), Status.PASS, "are as after step 4"),  # RHS009 fails
+        # samples that are sorted by length, and begin anew: see RHS019
+        ("RHS010", resumed(ANEW, first_batch=True, order=None), Status.PASS, "as after step 4"),
+        (
+            "RHS010",
+            resumed(ANEW, order=SampleOrder(steps=8, samples=256, anew=True)),
+            Status.PASS,
+            "as after step 4",
+        ),
         ("RHS010", resumed(lost("loose", fresh=True)), Status.FAIL, "trained tensors of no module"),
         ("RHS009", resumed(steps=12, expected_steps=8), Status.FAIL, "counted from 0"),
         (
@@ -108,9 +116,16 @@ def by_handler(**fields: Any) -> Rehearsal:
         ("RHS019", resumed(order=None, position="data"), Status.SKIP, "no loader"),
         (
             "RHS006",
-            with_run(emptied="a", emptied_at=4, checkpoints=()),
+            with_run(emptied="a", emptied_at=4, never_kept=True, checkpoints=()),
             Status.FAIL,
             "none is left",
+        ),
+        # the last one is removed where the training is complete
+        (
+            "RHS006",
+            with_run(emptied="a", emptied_at=4, checkpoints=()),
+            Status.WARN,
+            "the only checkpoint",
         ),
         ("RHS006", with_run(emptied="a", emptied_at=4), Status.WARN, "the only checkpoint"),
         ("RHS006", with_run(checkpoints=()), Status.NOTE, "not read it"),
@@ -120,7 +135,7 @@ def by_handler(**fields: Any) -> Rehearsal:
             Status.WARN,
             "leaves the weights of the average",
         ),
-        ("RHS005", with_rank(outputs="Lit.outputs", outputs_kept=18), Status.WARN, "18 after 1"),
+        ("RHS005", with_rank(outputs="Lit.outputs", outputs_kept=18), Status.NOTE, "18 after 1"),
         ("RHS008", one_handler(saves=False), Status.WARN, "nothing does on rank 1"),
         ("RHS008", one_handler(saves=True), Status.PASS, "was saved"),
         ("RHS008", with_stop(saved_after_signal=False, handled_by="stop"), Status.NOTE, "without"),

@@ -12,6 +12,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+reads_tensors = pytest.mark.skipif(
+    not hasattr(torch._C._autograd.SavedTensor, "unpack_hook"),
+    reason="this torch does not tell whether a saved tensor has a hook",
+)
+
 
 @pytest.fixture
 def observer(tmp_path: Path) -> Any:
@@ -29,6 +34,7 @@ def recorded(directory: Path, kind: str) -> list[dict[str, Any]]:
     return [found for line in lines if (found := json.loads(line))["kind"] == kind]
 
 
+@reads_tensors
 def test_numbers_of_a_loss_are_those_of_the_program(observer: Any) -> None:
     """Not what is computed from the data, and not what stays as it was."""
     x, layer = torch.ones(4, 3), torch.nn.Linear(3, 2)
@@ -55,6 +61,7 @@ def test_sizes_of_what_a_loss_is_computed_from(observer: Any) -> None:
     assert observer.numbers.step() == {}
 
 
+@reads_tensors
 def test_numbers_are_read_while_operations_are_counted(observer: Any) -> None:
     from doctor.guard.rehearsal.arithmetic import Tally, mode_of
 
@@ -82,9 +89,54 @@ def test_what_activation_checkpointing_computes_anew_is_left_alone(observer: Any
     finally:
         patches.remove()
     assert len(calls) == 2
-    assert 0.25 not in observer.numbers.step().values()
+    assert 0.5 not in observer.numbers.step().values()
 
 
+def test_a_tensor_with_a_hook_is_not_unpacked(observer: Any) -> None:
+    """One's own offloading pushes its hooks without torch's context, and gives each once."""
+    held: list[Any] = []
+    autograd = torch._C._autograd
+
+    def pack(tensor: Any) -> int:
+        held.append(tensor)
+        return len(held) - 1
+
+    def unpack(place: int) -> Any:
+        tensor, held[place] = held[place], None
+        return tensor
+
+    weight = torch.ones(2, requires_grad=True)
+    half = torch.tensor(0.5, dtype=torch.float64)
+    autograd._push_saved_tensors_default_hooks(pack, unpack)
+    try:
+        loss = (weight * half).sum() * weight.exp().mean()
+    finally:
+        autograd._pop_saved_tensors_default_hooks()
+    product = weight * half
+    product.grad_fn._raw_saved_other.register_hooks(pack, unpack)
+    loss = loss + product.sum()
+    observer.numbers.look(loss)
+    assert held
+    assert not any(tensor is None for tensor in held)
+    assert 0.5 not in observer.numbers.step().values()
+    loss.backward()
+    assert weight.grad is not None
+
+
+def test_a_fold_has_an_optimizer_of_its_own(observer: Any, tmp_path: Path) -> None:
+    """It takes the newest step where the one before had fewer to take."""
+    observer.called = True
+    for steps in (4, 8, 8):
+        weight = torch.nn.Parameter(torch.ones(1))
+        optimizer = torch.optim.SGD([weight], 0.1)
+        for _ in range(steps):
+            observer.before_step(optimizer, (), {})
+            observer.after_step(optimizer, (), {})
+    found = [(each["s"], each["leader"]) for each in recorded(tmp_path, "step")]
+    assert found == [(s, 1 if s <= 4 else 2) for s in range(1, 9)]
+
+
+@reads_tensors
 def test_a_number_that_is_gone(observer: Any) -> None:
     weight = torch.ones(2, requires_grad=True)
     observer.numbers.look((weight * 0.5).sum())
@@ -120,7 +172,9 @@ def test_lists_of_tensors_of_the_program() -> None:
 
     class Keeper:
         def __init__(self) -> None:
-            self.outputs = [(torch.ones(1), 2)]
+            self.outputs = [(torch.ones(8, 4), 2)]
+            self.curve = [torch.tensor(0.5)]
+            self.means = [torch.ones(4)]
             self.losses = [0.5]
             self.empty: list[Any] = []
 
@@ -129,6 +183,21 @@ def test_lists_of_tensors_of_the_program() -> None:
     assert found["Keeper.outputs"] == len(keeper.outputs)
     assert "Keeper.losses" not in found
     assert "Keeper.empty" not in found
+    assert {"Keeper.curve", "Keeper.means"} <= found.keys()
+    assert [n for n in lists_of_tensors(torch, 8) if n.startswith("Keeper.")] == ["Keeper.outputs"]
+
+
+def test_what_a_schedule_counts() -> None:
+    from doctor.guard.rehearsal.state import snapshot
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    constant = torch.optim.lr_scheduler.ConstantLR(optimizer)
+    for result in (0.5, 0.7):
+        plateau.step(result)
+    found = snapshot(torch)["schedules"]
+    assert found["ReduceLROnPlateau"] == [2, 0.5, 1]
+    assert found["ConstantLR"] == constant.last_epoch
 
 
 @pytest.mark.parametrize(
@@ -152,10 +221,28 @@ def test_an_average_that_an_evaluation_leaves(
     optimizer.step()
     observer.exchanged.stepped(optimizer)
     own = copy.deepcopy(layer.state_dict())
+    observer.exchanged.evaluates()
     layer.load_state_dict({"average": average.shadow, "own": own, "best": best}[left])
     observer.exchanged.goes_on(4, 1 if evaluated else 0)
     found = recorded(tmp_path, "averaged")
     assert [(each["s"], each["name"]) for each in found] == [(4, "(EMA.shadow)")] * named
+
+
+def test_an_average_that_begins_as_a_copy_of_the_weights(observer: Any, tmp_path: Path) -> None:
+    """AveragedModel does; a constraint after the step had changed them."""
+    layer = torch.nn.Linear(3, 2)
+    average = torch.optim.swa_utils.AveragedModel(layer)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    layer(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    observer.exchanged.stepped(optimizer)
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.clamp_(-0.01, 0.01)
+    average.update_parameters(layer)
+    observer.exchanged.evaluates()
+    observer.exchanged.goes_on(4, 1)
+    assert not recorded(tmp_path, "averaged")
 
 
 def test_an_evaluation_that_begins_from_its_first_batch_again(

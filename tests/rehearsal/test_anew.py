@@ -78,6 +78,8 @@ def snapshot(when: str, **fields: Any) -> records.Snapshot:
         ("EarlyStopping.counter", 3.0, 3.0, 0.0, False),  # restored
         ("EarlyStopping.patience", 8.0, 8.0, 8.0, False),
         ("Stopwatch.counter", 3.0, 0.0, 0.0, False),
+        ("EarlyStopping.last_print", 3.0, 0.0, 0.0, False),
+        ("EarlyStopping.prev_loss", 3.0, 0.0, 0.0, False),
     ],
 )
 def test_early_stopping_begins_anew(
@@ -89,6 +91,35 @@ def test_early_stopping_begins_anew(
         for when, value in zip(("save", "start", "start"), values, strict=True)
     ]
     assert begun_anew.begun_anew(*states) == ([name] if anew else [])
+
+
+@pytest.mark.parametrize(
+    ("restored", "anew"),
+    [({"best": [0.4]}, []), ({"bad": [2.0]}, []), ({}, ["EarlyStopping.calls"])],
+)
+def test_early_stopping_that_was_restored_by_hand(restored: Any, anew: list[str]) -> None:
+    """How often it was called is for its log."""
+    fresh = {"calls": [0.0], "best": [], "bad": [0.0]}
+    before = {"calls": [5.0], "best": [], "bad": [0.0], **restored}
+    states = [
+        snapshot(when, attributes={f"EarlyStopping.{key}": each for key, each in held.items()})
+        for when, held in (("save", before), ("start", {**fresh, **restored}), ("start", fresh))
+    ]
+    assert begun_anew.begun_anew(*states) == anew
+
+
+@pytest.mark.parametrize(
+    ("after", "lost"),
+    [([0, 0.4, 2], []), ([0, "inf", 0], [("2", "0")]), ([1, 0.4, 1], [("2", "1")])],
+)
+def test_a_plateau_that_was_restored_by_hand(after: Any, lost: Any) -> None:
+    """Its rate follows from its best result and the epochs without a better one."""
+    states = [
+        snapshot(when, schedules={"ReduceLROnPlateau": held})
+        for when, held in (("save", [2, 0.4, 2]), ("start", after))
+    ]
+    found = differences.differences(*states, None, 0)
+    assert [(each.before, each.after) for each in found] == lost
 
 
 def trained(value: int, moment: float | None) -> dict[str, Any]:

@@ -119,6 +119,29 @@ def test_a_rate_that_follows_the_loss_is_compared_at_the_first_step(
     assert (rates_apart([whole], [continued], saved) is not None) is differs
 
 
+@pytest.mark.parametrize(
+    ("saved", "whole", "continued", "found"),
+    [
+        (4, [1] * 8, [1] * 4 + [2] * 4, (4, 4, False)),  # the next fold counts anew
+        (4, [1] * 8, [1] * 8, (8, 4, True)),
+        (4, [1] * 10 + [2] * 10, [1] * 6 + [2] * 14, (6, 6, False)),  # two phases
+        (10, [1] * 10 + [2] * 10, [1] * 20, (20, None, False)),  # the second goes on
+    ],
+)
+def test_steps_of_one_optimizer(saved: int, whole: Any, continued: Any, found: Any) -> None:
+    def run(leaders: list[int], *others: records.Snapshot) -> list[observation.Observed]:
+        taken = [records.Step(n, float(n), 0.1, [], leader=o) for n, o in enumerate(leaders, 1)]
+        return [observed(*taken, *others, records.End(len(leaders)))]
+
+    held = msgspec.structs.replace(snapshot("save"), s=saved)
+    state = resume.compare(
+        run(whole), run(whole, held), run(continued, snapshot("start")),
+        looked=True, request="", opened="a.pt",
+    )  # fmt: skip
+    assert state is not None
+    assert (state.steps, state.expected_steps, state.counted_from_0) == found
+
+
 def test_weights_under_other_names_are_lost() -> None:
     saved, now = snapshot("save"), snapshot("start")
     renamed = msgspec.structs.replace(now, weights={"v": ["float32", [1], 6]})
@@ -422,6 +445,27 @@ def test_the_only_checkpoint_is_removed(moment: int, save: int, found: Any, tmp_
     saved = records.Saved(save, "torch.save", "/o/next.pt", 0.1)
     process = observed(*steps(*[0.1] * 9), saved)
     assert events.read_emptied(tmp_path, [process], Path("/o")) == found
+
+
+@pytest.mark.parametrize(
+    ("gone", "never"),
+    [
+        ((3200, 6200, 9200), True),  # right after each save
+        ((5900, 8900, 9200), False),  # a step later
+        ((6050, 9050, 9200), False),  # right before the next one, and at the end
+        ((3200,), False),  # of one phase of several
+        ((), False),
+    ],
+)
+def test_no_checkpoint_is_kept(gone: Any, never: bool, tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"kind": "emptied", "what": "os.remove", "path": "/o/a.pt", "moment": each})
+        for each in gone
+    ]
+    (tmp_path / events.EVENTS).write_text("\n".join(lines), encoding="utf-8")
+    saved = [records.Saved(s, "torch.save", "/o/a.pt", 0.1, moment=s + 0.1) for s in (3, 6, 9)]
+    process = observed(*[records.Step(s, float(s), 0.1, []) for s in range(1, 10)], *saved)
+    assert events.never_kept(tmp_path, [process]) is never
 
 
 @pytest.mark.parametrize(("now", "lost"), [(7, 0), (6, 1)])

@@ -29,7 +29,11 @@ OF_A_LOG = re.compile(
 )
 """In names of attributes and classes that report."""
 STOPS = re.compile(r"^\w*(?:early_?stop|patience)\w*\.", re.IGNORECASE)
-"""A class that ends the training when it gets no better: all of its numbers count."""
+"""A class that ends the training when it gets no better: its numbers count, but for a log's."""
+RESTORED = re.compile(
+    r"\.(?!.*(?:epoch|step|iter))\w*(?:best|wait|bad|patience|counter)", re.IGNORECASE
+)
+"""In names of such a class: if one of them came back, it was restored."""
 NORMALIZES = re.compile(r"normali[sz]|whiten|reward_?scal", re.IGNORECASE)
 """In names of classes that compute with what they gather, also of a loss."""
 BEST = re.compile(r"(?:^|[.) _])best(?:_(?!epoch|step|iter)\w+)?$", re.IGNORECASE)
@@ -48,10 +52,13 @@ def begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[s
     the same object that is equal to its own.
     """
     names = []
+    kept = {_owner(name) for name in saved.attributes if _came_back(name, saved, now, begun)}
     restarted = {_owner(name) for name in saved.attributes if _counts_anew(name, saved, now, begun)}
     for name, before in saved.attributes.items():
         fresh, after = _value(begun, name), _value(now, name)
-        if fresh is None or after is None or not (STOPS.search(name) or _computes(name)):
+        if fresh is None or after is None or not (_stops(name) or _computes(name)):
+            continue
+        if STOPS.search(name) and _owner(name) in kept:
             continue
         changed, off = _apart(before, fresh), _apart(after, fresh)
         small = name.startswith("len(") and max(map(_number, before), default=0) < LEAST
@@ -62,6 +69,20 @@ def begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[s
         if not off or (own and ((grown and off <= NEAR * changed) or _owner(name) in restarted)):
             names.append(name)
     return names
+
+
+def _stops(name: str) -> bool:
+    """Whether it is of what ends the training when it gets no better, and not of its log."""
+    attribute = name.partition(".")[2]
+    logged = OF_A_LOG.search(attribute) and "best" not in attribute.lower()
+    return bool(STOPS.search(name)) and not logged
+
+
+def _came_back(name: str, saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> bool:
+    """Whether it counts for how long a result has not improved, and is as at the save again."""
+    before, after, fresh = saved.attributes[name], _value(now, name), _value(begun, name)
+    own = STOPS.search(name) and RESTORED.search(name)
+    return bool(own) and after == before != fresh
 
 
 def _computes(name: str) -> bool:

@@ -46,7 +46,7 @@ def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: in
             found += _optimizer(optimizer, after, first, rank)
     found += _loose(saved, now, begun, rank)
     if saved.schedules.keys() == now.schedules.keys():
-        found += _numbers("schedule", saved.schedules, now.schedules, rank)
+        found += _schedules(saved.schedules, now.schedules, rank)
     if saved.scalers.keys() == now.scalers.keys():
         found += _numbers("scaler", saved.scalers, now.scalers, rank)
     if names := begun_anew(saved, now, begun):
@@ -255,6 +255,25 @@ def _described(optimizer: OptimizerState) -> str:
     sizes = ", ".join(str(len(group.parameters)) for group in optimizer.groups)
     first = next((name for group in optimizer.groups for name in group.parameters), "")
     return f"groups of {sizes} parameters, the first is {first}"
+
+
+def _schedules(saved: dict[str, Any], now: dict[str, Any], rank: int) -> list[Lost]:
+    """Counted steps; not of one with results of its own that are as they were."""
+    kept = [name for name, each in saved.items() if _results(each) and _results(each) == _results(
+        now[name])]  # fmt: skip
+    then, here = (
+        {name: _counted(each) for name, each in held.items() if name not in kept}
+        for held in (saved, now)
+    )
+    return _numbers("schedule", then, here, rank)
+
+
+def _counted(held: Any) -> Any:
+    return held[0] if isinstance(held, list) and held else held
+
+
+def _results(held: Any) -> Any:
+    return held[1:] if isinstance(held, list) else []
 
 
 def _numbers(

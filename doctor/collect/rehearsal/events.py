@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -99,6 +100,20 @@ def read_emptied(directory: Path, processes: Sequence[Observed], output: Path) -
         if event.kind == "emptied" and before and goes_on and max(saved, default=0) >= max(before):
             return max(before), os.path.relpath(event.path, output)[:LONGEST]
     return 0, ""
+
+
+def never_kept(directory: Path, processes: Sequence[Observed]) -> bool:
+    """Whether each save that a step and a later save follow is removed as the only one before that
+    step, so that the steps go on without any; not where it is removed just before the next one."""
+    removed = [event.moment for event in _events(directory) if event.kind == "emptied"]
+    steps = [int(1000 * step.moment) for each in processes for step in each.steps]
+    saves = {save.s: int(1000 * save.moment) for each in processes for save in each.of(Saved)}
+    kept = []
+    for save, following in pairwise(sorted(saves.values())):
+        step = min((step for step in steps if save < step < following), default=math.inf)
+        if step < following:
+            kept.append(not any(save <= moment <= step for moment in removed))
+    return bool(kept) and not any(kept)
 
 
 def read_newest_removed(

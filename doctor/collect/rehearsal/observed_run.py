@@ -59,6 +59,7 @@ def read(
         partial=parts_of_one_rank(processes, output),
         emptied=emptied,
         emptied_at=emptied_at,
+        never_kept=bool(emptied) and events.never_kept(directory, processes),
         newest_removed=events.read_newest_removed(directory, processes, output),
         tail=hanging.last_lines(directory / runs.LOG) if failed else (),
         mismatch=hanging.mismatch(directory / runs.LOG) if failed else "",

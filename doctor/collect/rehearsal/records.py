@@ -24,6 +24,8 @@ class Step(msgspec.Struct, tag="step", tag_field="kind"):
     rates: list[float]
     waited: float = 0.0
     passes: int = 0
+    leader: int = 1
+    """How often another optimizer took the newest step, with the first one."""
     numbers: dict[str, float | None] = {}
     """That the loss was computed with, and that are others than at the step before; None for one
     that is gone."""

@@ -86,7 +86,7 @@ def compare(
         looked=looked,
         request=request,
         opened=opened,
-        steps=max((each.rank().steps for each in continued), default=0),
+        steps=max(map(_steps_of_one, continued), default=0),
         expected_steps=None if saved.background else _steps_left(first, saved),
         epoch_steps=epoch_steps(stopped, saved.s),
         compared=len(saved.weights) + len(saved.buffers),
@@ -191,11 +191,18 @@ def _numbers_anew(
 
 
 def _steps_left(first: Sequence[Observed], saved: Snapshot) -> int | None:
-    """After the save; None where the uninterrupted run did not end well."""
+    """After the save; None where the uninterrupted run did not end well, or another optimizer
+    takes the steps then, as of another phase."""
     if not first or not all(e.rank().ended and not e.rank().error for e in first):
         return None
-    total = max(each.rank().steps for each in first)
-    return total - saved.s if total else None
+    total = max(map(_steps_of_one, first))
+    phases = total < max(each.rank().steps for each in first)
+    return total - saved.s if total and not (phases and total <= saved.s) else None
+
+
+def _steps_of_one(observed: Observed) -> int:
+    """Steps until another optimizer takes them, as of the next fold or phase."""
+    return max((each.s for each in observed.steps if each.leader == 1), default=0)
 
 
 def _described(load: Load) -> tuple[str, int, str]:

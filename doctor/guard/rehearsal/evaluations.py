@@ -45,6 +45,8 @@ class Evaluation:
         """Samples of the dataset of the first batch that was fetched."""
         self.memory: List[int] = []
         """Bytes in use at each call."""
+        self.batch = 0
+        """Samples of the last call."""
         self.first: List[Foreign] = []
         """The hash of the first batch."""
         self.other = False
@@ -137,6 +139,7 @@ class Evaluations:
         if not trains and not (trained and self.observer.step):
             return
         self.current = Evaluation(self.observer.step)
+        self.observer.exchanged.evaluates()
         self.current.trains = trains
         if self.count < MOST_LISTED:
             self.current.lists = lists_of_tensors(self.torch)
@@ -168,7 +171,8 @@ class Evaluations:
         """One call, of as many samples as its first tensor has."""
         current.calls += 1
         tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, self.torch.Tensor)]
-        current.samples += int(tensors[0].shape[0]) if tensors and tensors[0].dim() else 1
+        current.batch = int(tensors[0].shape[0]) if tensors and tensors[0].dim() else 1
+        current.samples += current.batch
         if current.calls <= 1000:
             current.memory.append(self.in_use())
             self._look_for_turns(current, tensors)
@@ -250,7 +254,7 @@ class Evaluations:
         if not (current.begun or with_graphs):
             return
         self.count += 1
-        lists = lists_of_tensors(self.torch) if self.count <= MOST_LISTED else {}
+        lists = lists_of_tensors(self.torch, current.batch) if self.count <= MOST_LISTED else {}
         self.observer.records.write(
             "evaluated", s=current.step, t=time.monotonic() - current.began, calls=current.calls,
             samples=current.samples, memory=current.memory, generated=current.generated,

@@ -29,6 +29,8 @@ class Exchanged:
         self.weights: List[Foreign] = []
         self.after: List[Foreign] = []
         """Their values after the last step."""
+        self.before: List[Foreign] = []
+        """Their values when the first evaluation since then began."""
         self.saved_others = False
         self.evaluations = 0
 
@@ -37,7 +39,12 @@ class Exchanged:
         held = [p for group in optimizer.param_groups for p in group["params"]]
         self.weights = [held[0], held[len(held) // 2], held[-1]] if held else []
         self.after = [self._values(each).clone() for each in self.weights]
+        self.before = []
         self.saved_others = False
+
+    def evaluates(self) -> None:
+        """An evaluation begins: what it leaves in the model is compared with what is there now."""
+        self.before = self.before or [self._values(each).clone() for each in self.weights]
 
     def dtypes(self) -> str:
         """The dtype of a weight after the last step and now, where they differ; "" otherwise."""
@@ -54,14 +61,15 @@ class Exchanged:
 
     def goes_on(self, step: int, evaluations: int = 0) -> None:
         """Record whether the next step begins from the weights after the last one again, or, where
-        there were more `evaluations` than before it, from those of an average."""
+        there were more `evaluations` than before it, from those of an average that came into the
+        model after they began."""
         evaluated, self.evaluations = evaluations > self.evaluations, evaluations
         if not self.saved_others and not evaluated:
             return
-        as_after = self._as_after()
-        if self.saved_others and as_after:
+        if self.saved_others and self._as_after():
             self.records.write("exchanged", s=step)
-        if evaluated and not as_after and (name := self._average()):
+        left = evaluated and self.before and not self._as(self.before)
+        if left and (name := self._average()):
             self.records.write("averaged", s=step, name=name)
         self.saved_others = False
 
@@ -92,8 +100,11 @@ class Exchanged:
         return local(weight).detach().reshape(-1)[:MOST]
 
     def _as_after(self) -> bool:
+        return self._as(self.after)
+
+    def _as(self, values: List[Foreign]) -> bool:
         now = [self._values(each) for each in self.weights]
-        return all(map(self._near, now, self.after))
+        return all(map(self._near, now, values))
 
     def _near(self, now: Foreign, before: Foreign) -> bool:
         """Equal but for the rounding of a way there and back."""

@@ -14,8 +14,9 @@ LONGEST, MOST = 200, 50
 """Characters of a name, and lists."""
 
 
-def lists_of_tensors(torch: ModuleType) -> Dict[str, int]:
-    """Name -> length of each list whose last thing is a tensor, or holds one."""
+def lists_of_tensors(torch: ModuleType, batch: int = 0) -> Dict[str, int]:
+    """Name -> length of each list whose last thing is a tensor, or holds one; with a `batch`, one
+    of several numbers for each of its samples, as losses, means and a curve are not."""
     held = in_memory(torch)
     objects = [*held["own"], *(each for each in held["module"] if is_own(type(each)))]
     several: Dict[str, int] = {}
@@ -24,22 +25,26 @@ def lists_of_tensors(torch: ModuleType) -> Dict[str, int]:
     found: Dict[str, int] = {}
     for each in objects:
         if several[type(each).__name__] == 1:
-            _add(torch, f"{type(each).__name__}.", each.__dict__, found)
+            _add(torch, f"{type(each).__name__}.", each.__dict__, found, batch)
     if "__main__" in sys.modules:
-        _add(torch, "", vars(sys.modules["__main__"]), found)
+        _add(torch, "", vars(sys.modules["__main__"]), found, batch)
     return found
 
 
-def _add(torch: ModuleType, prefix: str, held: Dict[str, Foreign], found: Dict[str, int]) -> None:
+def _add(
+    torch: ModuleType, prefix: str, held: Dict[str, Foreign], found: Dict[str, int], batch: int
+) -> None:
     for name, value in list(held.items()):
-        if type(value) is list and value and len(found) < MOST and _has_tensor(torch, value[-1]):
+        listed = type(value) is list and value and len(found) < MOST
+        if listed and _has_tensor(torch, value[-1], batch):
             found[f"{prefix}{name}"[:LONGEST]] = len(value)
 
 
-def _has_tensor(torch: ModuleType, value: Foreign) -> bool:
+def _has_tensor(torch: ModuleType, value: Foreign, batch: int) -> bool:
     parts: List[Foreign] = [value]
     if isinstance(value, (tuple, list)):
         parts = list(value)
     elif isinstance(value, dict):
         parts = list(value.values())
-    return any(type(each) is torch.Tensor for each in parts)
+    tensors = [each for each in parts if type(each) is torch.Tensor]
+    return any(not batch or (each.dim() > 1 and each.shape[0] == batch) for each in tensors)

@@ -33,15 +33,10 @@ class Numbers:
         self._now: Dict[str, float] = {}
         self._before: Dict[str, float] = {}
         self._passes = 0
-        self.hooked = False
-        """There were hooks of saved tensors: none is looked at any more."""
 
     def install(self, patches: Patches) -> None:
-        """Wrap torch.autograd.backward, which Tensor.backward() calls, and notice hooks of saved
-        tensors: activation checkpointing computes anew what is looked at, and only once."""
+        """Wrap torch.autograd.backward, which Tensor.backward() calls."""
         patches.replace(self.torch.autograd, "backward", self._backward)
-        hooks = self.torch.autograd.graph.saved_tensors_hooks
-        patches.replace(hooks, "__enter__", self._enter)
 
     def _backward(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
         def look(root: Foreign) -> None:
@@ -55,13 +50,6 @@ class Numbers:
             return original(*args, **kwargs)
 
         return dynamo.without_frame(self.torch, backward)
-
-    def _enter(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
-        def __enter__(hooks: Foreign) -> Foreign:
-            self.hooked = True
-            return original(hooks)
-
-        return __enter__
 
     def look(self, root: Foreign) -> None:
         """A backward pass begins from this tensor, or from several."""
@@ -100,12 +88,10 @@ class Numbers:
                 if name.startswith("_saved_") and (name[7:] in NUMBERS or name.endswith(SIZES))
             ]  # fmt: skip
         for name in self._names[kind]:
-            if self.hooked and hasattr(kind, f"_raw{name}"):
-                continue  # a tensor
             place = f"{kind.__name__}.{name[7:]}"
             number = counts[place] = counts.get(place, 0) + 1
             try:
-                value = getattr(node, name)
+                value = _saved(node, name)
                 sizes = value if isinstance(value, tuple) and name.endswith(SIZES) else (value,)
                 found = [self._number(each) for each in sizes]
             except (RuntimeError, TypeError, ValueError):  # it was freed, or is none of torch's own
@@ -121,6 +107,19 @@ class Numbers:
             wide = value.dtype in (torch.float64, torch.int64)
             return float(value) if wide and not value.dim() and value.is_cpu else None
         return float(value) if type(value) in (int, float) else None
+
+
+def _saved(node: Foreign, name: str) -> Foreign:
+    """What a node keeps under a name; None for a tensor with a hook, or where torch cannot tell.
+
+    A hook gives its tensor once, or computes it anew (offloading, activation checkpointing): a
+    tensor is never unpacked here. Older versions of torch have no `unpack_hook`.
+    """
+    raw = f"_raw{name}"
+    if not hasattr(type(node), raw):
+        return getattr(node, name)
+    saved = getattr(node, raw)
+    return saved.data if getattr(saved, "unpack_hook", saved) is None else None
 
 
 def _without_modes() -> ContextManager[Foreign]:

@@ -12,8 +12,9 @@ import resource
 import signal
 import threading
 import time
+import weakref
 from types import ModuleType
-from typing import Callable, Dict, List, Set, Tuple
+from typing import Callable, List, MutableMapping, Set, Tuple
 
 from ..counts import rank_and_world
 from ..dynamo import without_frames
@@ -70,7 +71,11 @@ class Observer:
         self.loaders = Loaders(torch, self, self.backwards)
         self.numbers = Numbers(torch, self)
         self.step = 0
-        self.counts: Dict[int, int] = {}
+        self.counts: MutableMapping[Foreign, int] = weakref.WeakKeyDictionary()
+        """Of each optimizer: one for each fold may have the place in memory of the one before."""
+        self.leader: Callable[[], Foreign] = lambda: None
+        self.leaders = 0
+        """The optimizer that took the newest step, and how often it became another one."""
         self.stepping: List[int] = []
         """Optimizers in their step: one may step another, as ZeroRedundancyOptimizer does, whose
         weights are whole only at its own end."""
@@ -146,11 +151,12 @@ class Observer:
         self.hash_state("late", once=True)
         self.thread = threading.get_ident()
         self.exchanged.goes_on(self.step, self.evaluations.count)
-        count = self.counts.get(id(optimizer), 0) + 1
+        count = self.counts.get(optimizer, 0) + 1
         if count == 1:
             self.begin_steps()
         rates = [group.get("lr") for group in optimizer.param_groups]
         if count > self.step:
+            self.leads(optimizer)
             self.loaders.step(count)
             now = time.monotonic()
             seconds = now - self.last_step - self.own_seconds if self.last_step else None
@@ -163,11 +169,16 @@ class Observer:
                 rates = [float(r) for r in rates if isinstance(r, (int, float)) or r is not None]
                 self.records.write(
                     "step", s=count, t=seconds, rates=rates, waited=waited, passes=passes,
-                    numbers=numbers,
+                    numbers=numbers, leader=self.leaders,
                 )  # fmt: skip
             self.wakeup.look(count)
             if count == self.settings.stop_at:
                 self.wait_for_signal(count)
+
+    def leads(self, optimizer: Foreign) -> None:
+        """This optimizer takes the newest step."""
+        if self.leader() is not optimizer:
+            self.leader, self.leaders = weakref.ref(optimizer), self.leaders + 1
 
     def begin_steps(self) -> None:
         """The first step of an optimizer."""
@@ -183,8 +194,7 @@ class Observer:
         del self.stepping[-1:]
         if not outermost or not self.trains():
             return
-        count = self.counts.get(id(optimizer), 0) + 1
-        self.counts[id(optimizer)] = count
+        self.counts[optimizer] = count = self.counts.get(optimizer, 0) + 1
         self.passes = self.backwards()
         if count <= self.step:
             return

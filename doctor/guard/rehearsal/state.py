@@ -267,11 +267,20 @@ def plain(torch: ModuleType, value: Foreign) -> Foreign:
 
 
 def _schedules(schedules: List[Foreign]) -> Dict[str, Foreign]:
+    """The steps that each has counted; of ReduceLROnPlateau, whose rate does not follow from them,
+    its best result and the epochs without a better one as well."""
     found: Dict[str, Foreign] = {}
     for each in schedules:
-        if "last_epoch" in each.__dict__:
-            found[_unused(type(each).__name__, found)] = each.__dict__["last_epoch"]
+        held = each.__dict__
+        if "last_epoch" in held:
+            plateau = [float(held["best"]), held["num_bad_epochs"]] if _is_plateau(held) else []
+            counted = held["last_epoch"]
+            found[_unused(type(each).__name__, found)] = [counted, *plateau] if plateau else counted
     return found
+
+
+def _is_plateau(held: Dict[str, Any]) -> bool:
+    return "num_bad_epochs" in held and held.get("best") is not None
 
 
 def _scalers(scalers: List[Foreign]) -> Dict[str, Foreign]:
