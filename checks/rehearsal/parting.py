@@ -15,6 +15,8 @@ LOST_EACH_OTHER = re.compile(
     re.IGNORECASE,
 )
 """In errors of ranks that called different collectives."""
+ONE_TO_ONE = re.compile(r"send|recv|p2p", re.IGNORECASE)
+"""Calls that only two ranks make."""
 TOGETHER = (
     "Call the evaluation on every rank, with its own part of the data, and print on rank 0 alone: "
     "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
@@ -141,6 +143,26 @@ def parted(run: RehearsedRun) -> str:
     )
 
 
+def elsewhere(run: RehearsedRun) -> tuple[str, bool]:
+    """Two ranks inside collectives at different places, if they lost each other, and whether one
+    of them had evaluated after the last step and the other had not; "" otherwise."""
+    errors = [rank.error for rank in run.ranks if rank.error]
+    if not errors or not all(LOST_EACH_OTHER.search(error) for error in errors):
+        return "", False
+    inside = [
+        w for w in run.waiting if w.inside and w.place and not ONE_TO_ONE.search(w.collective)
+    ]
+    other = next((w for w in inside[1:] if w.place != inside[0].place), None)
+    if other is None:
+        return "", False
+    ranks = {rank.rank: rank for rank in run.ranks}
+    pair = [ranks.get(w.rank) for w in (inside[0], other)]
+    evaluated = [rank and any(e.step == rank.steps for e in rank.evaluations) for rank in pair]
+    places = [f"rank {w.rank} is in {w.collective} at {shown(w.place, 200)}{under(w)}"
+              for w in (inside[0], other)]  # fmt: skip
+    return ", ".join(places), len({bool(each) for each in evaluated}) == 2
+
+
 def mismatched(run: RehearsedRun) -> str:
     """That ranks called different collectives, if no rank has an error of another kind; "" else."""
     errors = [rank.error for rank in run.ranks if rank.error]
@@ -178,6 +200,10 @@ def lost_each_other(rehearsal: Rehearsal, run: RehearsedRun, ended: str) -> Verd
         return of_parted(rehearsal, f"{ended}: {gone}")
     if apart := mismatched(run):
         return fail(f"{ended}: {apart}", fix=MISMATCHED)
+    places, evaluates = elsewhere(run)
+    if places:
+        why = "; one of them had evaluated after the last step alone" * evaluates
+        return fail(f"{ended}: {places}{why}", fix=TOGETHER if evaluates else SAME_CALLS)
     return None
 
 

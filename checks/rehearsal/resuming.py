@@ -139,7 +139,7 @@ def _passed_over(found: Resumed) -> Verdict:
     return fail(
         f"resumes from {shown(found.taken, 200)}, although {shown(found.passed_over, 200)} is "
         "newer and whole: as texts the older name comes last",
-        fix="Sort by the number, key=lambda name: int(name.rpartition('-')[2]), or write it "
+        fix="Sort by the number, key=lambda name: int(re.findall(r'\\d+', name)[-1]), or write it "
         "with leading zeros (step-00010).",
     )
 

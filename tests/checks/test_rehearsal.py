@@ -141,6 +141,10 @@ def test_a_call_under_a_condition_on_the_rank_is_named(condition: str, remedy: s
     assert remedy in (hung.fix or "")
 
 
+def waits_at(place: str, collective: str) -> Waiting:
+    return Waiting(rank=1, inside=True, place=place, collective=collective, number=11)
+
+
 def test_a_rank_that_left_its_steps_under_a_condition() -> None:
     ranks = tuple(
         msgspec.structs.replace(RANK, rank=n, world=2, error="gloo: reset" * n) for n in (0, 1)
@@ -150,6 +154,27 @@ def test_a_rank_that_left_its_steps_under_a_condition() -> None:
     found = findings(with_run(code=1, ranks=ranks, waiting=(gone, training)))["RHS003"].verdict
     assert f"under `{ALONE}`" in found.summary
     assert "outside of the condition" in (found.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("second", "error", "told"),
+    [
+        (waits_at("t.py:121", "barrier"), "gloo: Connection closed by peer", True),
+        (waits_at("t.py:49", "all_reduce"), "gloo: Connection closed by peer", False),
+        (waits_at("t.py:121", "recv"), "gloo: Connection closed by peer", False),
+        (waits_at("t.py:121", "barrier"), "ValueError: no such row", False),
+        (Waiting(rank=1, place="t.py:121", ended=True), "gloo: Connection closed by peer", False),
+    ],
+)
+def test_ranks_in_different_collectives(second: Waiting, error: str, told: bool) -> None:
+    one = msgspec.structs.replace(RANK, world=2, steps=10, error="gloo: Timed out")
+    two = msgspec.structs.replace(RANK, rank=1, world=2, steps=10, error=error)
+    evaluated = msgspec.structs.replace(GROWS, step=10)
+    ranks = (msgspec.structs.replace(one, evaluations=(evaluated,)), two)
+    first = msgspec.structs.replace(waits_at("t.py:49", "all_reduce"), rank=0)
+    found = findings(with_run(code=1, ranks=ranks, waiting=(first, second)))["RHS003"].verdict
+    assert ("rank 1 is in barrier at t.py:121" in found.summary) is told
+    assert ("Call the evaluation on every rank" in (found.fix or "")) is told
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.code)
