@@ -82,6 +82,8 @@ CODES = {
     """,
     2: """
         nope
+        scan train.py
+        triage train.py
         --no-such-flag
         run --gpus 0
         run --gpus many
@@ -154,7 +156,6 @@ CODES = {
         report good
         triage fine.log
         triage empty.txt
-        scan train.py
         lint good
         lint good --diff
         read environment.txt

@@ -240,7 +240,8 @@ def test_weights_that_a_resume_replaces(resume: str, kinds: set[str]) -> None:
         del optimizer
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     found = resume_of(saved, taken("start"))
-    assert {each.kind for each in found.lost} == kinds
+    own = {"embedding.weight", "head.weight"}  # objects of other tests may be in memory
+    assert {each.kind for each in found.lost if own.issuperset(each.names)} == kinds
     assert optimizer
 
 
