@@ -62,20 +62,28 @@ ROWS_FIX = (
 def unusual(values: Values, steps: int | None) -> Iterator[tuple[str, str]]:
     """What is unusual, each with its fix, the worst first. `steps` of the run; None: not known.
 
-    What a model may hold on purpose only where somebody asked.
+    What a model may hold on purpose is reported only where the values were requested.
     """
-    told = values.requested
-    found = (
-        (_outlier(values), OUTLIER_FIX),
-        (_zero_rows(values) if told else "", ROWS_FIX),
-        (_layers_apart(values) if told else "", APART_FIX),
-        (_average(values) if told else "", AVERAGE_FIX),
-        (_same_as_model(values, steps or 0) if told else "", SAME_FIX),
-        (_zeros(values) if told and steps != 0 else _zeros_across(values), ZEROS_FIX),
-        (whole_layer(values) if told else "", LAYER_FIX),
-        (_second(values), SECOND_FIX),
-    )
+    found = _requested(values, steps) if values.requested else _surely_wrong(values)
     return ((text, fix) for text, fix in found if text)
+
+
+def _requested(values: Values, steps: int | None) -> Iterator[tuple[str, str]]:
+    yield _outlier(values), OUTLIER_FIX
+    yield _zero_rows(values), ROWS_FIX
+    yield _layers_apart(values), APART_FIX
+    yield _average(values), AVERAGE_FIX
+    yield _same_as_model(values, steps or 0), SAME_FIX
+    yield _zeros(values) if steps != 0 else _zeros_across(values), ZEROS_FIX
+    yield whole_layer(values), LAYER_FIX
+    yield _second(values), SECOND_FIX
+
+
+def _surely_wrong(values: Values) -> Iterator[tuple[str, str]]:
+    """What nobody means."""
+    yield _outlier(values), OUTLIER_FIX
+    yield _zeros_across(values), ZEROS_FIX
+    yield _second(values), SECOND_FIX
 
 
 def _zero_rows(values: Values) -> str:

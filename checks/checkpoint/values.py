@@ -246,7 +246,7 @@ FINITE = Check(
     fix="Return to a checkpoint from before the training diverged, or download the file again and "
     "compare its checksum with the source's.",
     limits="that the values are good: finite ones can be wrong too. Without --deep, what a model "
-    "may hold on purpose (zeros, copies, averages, larger layers) is not told. The states of "
+    "may hold on purpose (zeros, copies, averages, larger layers) is not reported. The states of "
     "schedulers, random generators and callbacks are not read, and a stretch of zeros shorter "
     "than 4 MiB can be missed.",
     owner=Owner.JOB,

@@ -107,13 +107,16 @@ def is_said(text: str) -> bool:
 
 def is_prose(text: str) -> bool:
     """Whether a text is several sentences of a person."""
-    return is_said(text) and bool(_PERSON.search(text)) and len(_SENTENCE.split(text.strip())) > 1
+    return is_said(text) and bool(_PERSON.search(text)) and _has_sentences(text)
 
 
 def is_long(text: str) -> bool:
     """Whether a text in words is several sentences, or one as long as several."""
-    several = len(_SENTENCE.split(text.strip())) > 1 or len(text.split()) >= SEVERAL
-    return several and is_said(text)
+    return is_said(text) and (_has_sentences(text) or len(text.split()) >= SEVERAL)
+
+
+def _has_sentences(text: str) -> bool:
+    return len(_SENTENCE.split(text.strip())) > 1
 
 
 @functools.lru_cache(maxsize=1)

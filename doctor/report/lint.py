@@ -84,8 +84,8 @@ def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line
     word = NAMES[finding.status]
     yield Line(f"{_at(place)} {check.code} ", f"[{word}] {message}", STYLES[finding.status], hang=4)
     yield from _excerpt(place)
-    if finding.fix and (told := f"{check.code} {finding.fix}") not in explained:
-        explained.add(told)
+    if finding.fix and (remedy := f"{check.code} {finding.fix}") not in explained:
+        explained.add(remedy)
         yield Line("    fix: ", finding.fix, "dim", hang=9)
 
 

@@ -167,9 +167,9 @@ class Report:
                 check, verdict = finding.check, finding.verdict
                 return f"{check.code} {check.slug}: {verdict.summary}"
             case Outcome.RETURN | Outcome.FIX if self.facts.subject == "fleet":
-                return _first_observed(self.faults or self.with_status(Status.FAIL))
+                return _observed((self.faults or self.with_status(Status.FAIL))[0])
             case Outcome.RETURN:
-                return f"{_first_observed((_leading(self.faults),))}; {GIVE_BACK}"
+                return f"{_observed(_leading(self.faults))}; {GIVE_BACK}"
         return _first_fix(self.with_status(Status.FAIL))
 
     @property
@@ -207,16 +207,15 @@ def _first_fix(findings: Sequence[Finding]) -> str:
     first = _leading(findings)
     line = first.fix.split("\n")[0]
     if line == SEVERAL:
-        return _first_observed((first,))
+        return _observed(first)
     sentences = re.split(r"(?<=\.) ", line)
     sentence = " ".join(sentences[: 1 + line.startswith(NEEDS_MORE)]).rstrip(".:")
     return f"{first.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 
 
-def _first_observed(findings: Sequence[Finding]) -> str:
-    """The first one with what was observed: of several nodes the names matter, not the fix."""
-    first = findings[0]
-    return f"{first.check.code}: {shorten(first.verdict.summary, 240, placeholder=' ...')}"
+def _observed(finding: Finding) -> str:
+    """Its code and what was observed: of several nodes the names matter, not the fix."""
+    return f"{finding.check.code}: {shorten(finding.verdict.summary, 240, placeholder=' ...')}"
 
 
 def _warnings(findings: Sequence[Finding]) -> str:

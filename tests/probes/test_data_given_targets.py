@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from data_targets import verdicts  # noqa: E402
+from map_datasets import Rows  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
 
@@ -40,18 +41,6 @@ def tokenizer() -> Any:
     )  # fmt: skip
     made.chat_template = TEMPLATE
     return made
-
-
-class Rows(data.Dataset):  # type: ignore[misc]
-    def __init__(self, size: int, row: Callable[[int], Any], **held: Any) -> None:
-        self.size, self.row = size, row
-        self.__dict__.update(held)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, number: int) -> Any:
-        return self.row(number)
 
 
 def loader(rows: Any, **options: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from data_targets import verdicts  # noqa: E402
+from map_datasets import Rows  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
 from doctor.probes.training_side.data import (  # noqa: E402
@@ -36,18 +36,6 @@ NONE = -100
 
 def seeded(number: int = 0) -> Any:
     return torch.Generator().manual_seed(number)
-
-
-class Rows(data.Dataset):  # type: ignore[misc]
-    def __init__(self, size: int, row: Callable[[int], Any], **held: Any) -> None:
-        self.size, self.row = size, row
-        self.__dict__.update(held)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, number: int) -> Any:
-        return self.row(number)
 
 
 def chat(ids: str, labels: str) -> tuple[Any, Any, Any]:

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 
 from data_targets import verdicts  # noqa: E402
+from map_datasets import Rows  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
 
@@ -29,18 +30,6 @@ SERIES = torch.cumsum(torch.randn(1500, generator=seeded(1)), 0)
 IMAGES = torch.rand(200, 3, 16, 16, generator=seeded(2))
 CLASSES = torch.arange(200) % 5
 MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
-
-
-class Rows(data.Dataset):  # type: ignore[misc]
-    def __init__(self, size: int, row: Callable[[int], Any], **held: Any) -> None:
-        self.size, self.row = size, row
-        self.__dict__.update(held)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, number: int) -> Any:
-        return self.row(number)
 
 
 class Stream(data.IterableDataset):  # type: ignore[misc]

@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from data_targets import verdicts  # noqa: E402
+from map_datasets import Rows  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
 from doctor.probes.training_side.data import sounds, targets, two_splits  # noqa: E402
@@ -34,18 +35,6 @@ IMAGES = torch.nn.functional.avg_pool2d(torch.rand(240, 3, 32, 32, generator=see
 IMAGES = IMAGES + 0.3 * torch.rand(240, 3, 32, 32, generator=seeded(4))
 POINTS = torch.rand(60, 17, 2, generator=seeded(5)) * 31
 OTHER_SIDE = [0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15]
-
-
-class Rows(data.Dataset):  # type: ignore[misc]
-    def __init__(self, size: int, row: Callable[[int], Any], **held: Any) -> None:
-        self.size, self.row = size, row
-        self.__dict__.update(held)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, number: int) -> Any:
-        return self.row(number)
 
 
 def loader(dataset: Any, **options: Any) -> Any:
