@@ -85,12 +85,16 @@ def alone(run: RehearsedRun) -> str:
     )
 
 
+def _lost_only(run: RehearsedRun) -> bool:
+    """No rank has an error of another kind than that it lost the others."""
+    return all(LOST_EACH_OTHER.search(rank.error) for rank in run.ranks if rank.error)
+
+
 def longer_evaluation(run: RehearsedRun) -> str:
     """The rank that is in an evaluation which another has left, if they lost each other, or it
     waits in a collective there; "" otherwise."""
-    errors = [rank.error for rank in run.ranks if rank.error]
     inside = next((rank for rank in run.ranks if rank.evaluating is not None), None)
-    if inside is None or not all(LOST_EACH_OTHER.search(error) for error in errors):
+    if inside is None or not _lost_only(run):
         return ""
     before = sum(each.step == inside.evaluating for each in inside.evaluations)
     done = [
@@ -100,7 +104,8 @@ def longer_evaluation(run: RehearsedRun) -> str:
         and sum(each.step == inside.evaluating for each in rank.evaluations) > before
     ]
     waits = any(each.inside and each.rank == inside.rank for each in run.waiting)
-    if not done or not (errors or (run.cut and waits)):
+    failed = any(rank.error for rank in run.ranks)
+    if not done or not (failed or (run.cut and waits)):
         return ""
     calls = [e.calls for e in done[0].evaluations if e.step == inside.evaluating][before]
     return (
@@ -146,8 +151,7 @@ def parted(run: RehearsedRun) -> str:
 def elsewhere(run: RehearsedRun) -> tuple[str, bool]:
     """Two ranks inside collectives at different places, if they lost each other, and whether one
     of them had evaluated after the last step and the other had not; "" otherwise."""
-    errors = [rank.error for rank in run.ranks if rank.error]
-    if not errors or not all(LOST_EACH_OTHER.search(error) for error in errors):
+    if not any(rank.error for rank in run.ranks) or not _lost_only(run):
         return "", False
     inside = [
         w for w in run.waiting if w.inside and w.place and not ONE_TO_ONE.search(w.collective)
@@ -155,18 +159,18 @@ def elsewhere(run: RehearsedRun) -> tuple[str, bool]:
     other = next((w for w in inside[1:] if w.place != inside[0].place), None)
     if other is None:
         return "", False
-    ranks = {rank.rank: rank for rank in run.ranks}
-    pair = [ranks.get(w.rank) for w in (inside[0], other)]
-    evaluated = [rank and any(e.step == rank.steps for e in rank.evaluations) for rank in pair]
+    pair = (inside[0], other)
     places = [f"rank {w.rank} is in {w.collective} at {shown(w.place, 200)}{under(w)}"
-              for w in (inside[0], other)]  # fmt: skip
-    return ", ".join(places), len({bool(each) for each in evaluated}) == 2
+              for w in pair]  # fmt: skip
+    evaluated = {
+        rank.rank for rank in run.ranks if any(each.step == rank.steps for each in rank.evaluations)
+    }
+    return ", ".join(places), len(evaluated & {w.rank for w in pair}) == 1
 
 
 def mismatched(run: RehearsedRun) -> str:
     """That ranks called different collectives, if no rank has an error of another kind; "" else."""
-    errors = [rank.error for rank in run.ranks if rank.error]
-    if not run.mismatch or not all(LOST_EACH_OTHER.search(error) for error in errors):
+    if not run.mismatch or not _lost_only(run):
         return ""
     places = [f"rank {w.rank} was at {shown(w.place, 200)}" for w in run.waiting if w.place]
     where = f"; {places[0]}" if places else ""
