@@ -153,7 +153,7 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "answer in prompt": ("DAT024", lambda n: solved(said(), n, True),
                          lambda n: solved(f"{said()} {n % 7}", n, False)),
 }  # fmt: skip
-NAMES = ("pos", "positive", "neg", "negative")
+NAMES = ("pos", "positive", "Positive", "neg", "negative")
 TABLES: dict[str, tuple[Row, Row]] = {
     "one class": (lambda n: {"text": said(), "label": "pos"},
                   lambda n: {"text": said(), "label": "pos" if n < 100 else "neg"}),
@@ -162,7 +162,7 @@ TABLES: dict[str, tuple[Row, Row]] = {
     "label told": (lambda n: {"text": f"{('spam', 'letter')[n % 2]}: {n} {said()}",
                               "label": ("spam", "letter")[n % 2]},
                    lambda n: {"text": f"{n} {said()}", "label": ("spam", "letter")[n % 2]}),
-    "short names": (lambda n: {"text": said(), "label": NAMES[n % 4]},
+    "short names": (lambda n: {"text": said(), "label": NAMES[n % 5]},
                     lambda n: {"text": said(), "label": ("car", "carpet", "shop")[n % 3]}),
     "no text": (lambda n: {"id": n, "text": said() if n % 9 else "", "label": n % 2},
                 lambda n: {"id": n, "text": said(), "note": "", "label": n % 2}),

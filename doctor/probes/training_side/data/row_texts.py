@@ -15,7 +15,6 @@ from .chats import ANSWERS, PROMPTS, messages_of
 from .columns import Columns
 from .leaks import Leaks
 from .pages import ANSWERED, ends_with_question, is_page
-from .views import LABELS
 
 MOST_ROWS = 5
 CONTEXTS = ("context", "passage", "paragraph")
@@ -187,14 +186,13 @@ def is_garbled(text: str) -> bool:
     return False
 
 
-def _join_short(name: str, groups: Dict[str, Set[str]]) -> int:
+def _join_short(groups: Dict[str, Set[str]]) -> int:
     """Put classes that are the beginning of one other class with it, where several are; their
     number.
 
-    York and Yorkshire are two: only in a column that is called a label, or where the classes are
-    written in several ways otherwise, too.
+    York and Yorkshire are two: only where the classes are written in several ways otherwise, too.
     """
-    if name.lower() not in LABELS and all(len(group) == 1 for group in groups.values()):
+    if all(len(group) == 1 for group in groups.values()):
         return 0
     long = {
         one: [other for other in groups if other != one and other.startswith(one)]
@@ -216,7 +214,7 @@ def _spellings(name: str, values: Optional[Dict[str, List[int]]]) -> List[Dict[s
     for value in values:
         if len(value.strip()) >= SHORTEST:
             groups.setdefault(" ".join(value.casefold().split()), set()).add(value)
-    short = _join_short(name, groups)
+    short = _join_short(groups)
     several = [group for group in groups.values() if len(group) > 1]
     if not several:
         return []
