@@ -388,10 +388,36 @@ NO_CUDA = "AssertionError: Torch not compiled with CUDA enabled"
 
 
 def test_a_device_that_is_written_into_the_code_is_proposed() -> None:
-    proposed = possible_causes(own(NO_CUDA, function="linspace", operands=()))
-    (row,) = (each for each in proposed if each.id == "torch-without-cuda")
+    (row,) = possible_causes(own(NO_CUDA, function="linspace", operands=()))
+    assert row.id == "torch-without-cuda"
     assert "device=x.device" in row.fix
     assert ".to(x.device)" in row.fix
+
+
+OUTPUT = Operand(name="input", shape=(64, 1), dtype="bfloat16", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("message", "function", "fix"),
+    [
+        ("all elements of input should be between 0 and 1", "binary_cross_entropy",
+         "Use binary_cross_entropy_with_logits"),
+        ("normal expects all elements of std >= 0.0", "normal", "Pass valid parameters"),
+    ],
+)  # fmt: skip
+def test_a_message_of_one_cause_needs_no_proof_by_the_arguments(
+    message: str, function: str, fix: str
+) -> None:
+    raised = own(f"RuntimeError: {message}", function=function, operands=(OUTPUT,))
+    assert not explain(raised)
+    assert [row.fix.startswith(fix) for row in possible_causes(raised)] == [True]
+
+
+def test_a_message_of_several_causes_that_the_arguments_refute_leaves_none() -> None:
+    message = "RuntimeError: running_mean should contain 7 elements not 16"
+    raised = own(message, function="batch_norm", operands=(OUTPUT,))
+    assert not explain(raised)
+    assert not possible_causes(raised)
 
 
 def test_tensors_on_two_devices_are_named() -> None:

@@ -11,7 +11,7 @@ from doctor.checks.training.errors.words import words
 from doctor.errors.cause import Cause
 from doctor.errors.causes import CAUSES
 from doctor.errors.fitted import fitted
-from doctor.errors.match import is_message_of, with_message
+from doctor.errors.match import holds, is_message_of, with_message
 from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
@@ -85,21 +85,27 @@ def _proof(cause: Cause, raised: Raised, own: OwnModel) -> Explanation | None:
 
 
 def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
-    """Those that have the message, where none is proven; without those that the arguments of the
-    call would have proven."""
+    """Those that have the message, where none is proven: the only one, or of several those that
+    the arguments of the call would not have proven, without general ones beside one that refines
+    them."""
     raised = own.raised
     if raised is None:
         return ()
     rows = [each for each in CAUSES if not each.errors or raised.is_a(*each.errors)]
-    rows = [each for each in rows if not is_decided(each, raised)]
     message = f"{raised.error}: {raised.message}"
-    return tuple(fitted(each, message) for each in with_message(message, rows))
+    found = with_message(message, rows)
+    if len(found) > 1 or {each.id for each in found} & OWN_PROOFS.keys():
+        found = with_message(message, [each for each in rows if not is_decided(each, raised)])
+    general = {id for each in found if not each.told_by for id in each.refines}
+    return tuple(fitted(each, message) for each in found if each.id not in general)
 
 
 def is_decided(cause: Cause, raised: Raised) -> bool:
-    """Whether what was observed would have proven this cause, so that its message says nothing."""
+    """Whether what was observed would have proven this cause, so that its message says nothing;
+    not where the message has a wording, and so a cause and a fix, of its own."""
     by_call = raised.operands and cause.id in BY_CALL
-    return cause.id in OWN_PROOFS or bool(by_call)
+    worded = any(holds(each.message, raised.message) for each in cause.wordings)
+    return (cause.id in OWN_PROOFS or bool(by_call)) and not worded
 
 
 BY_CALL = {*shapes.PROOFS, *ranges.PROOFS, *values.PROOFS} - set(PROPOSED)

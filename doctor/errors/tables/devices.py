@@ -51,16 +51,17 @@ ROWS = (
         sources=("torch-cuda-init", "torch-load"),
     ),
     Cause(id="torch-without-cuda",
+        refines=("cuda-unavailable",),
         errors=("AssertionError", "RuntimeError"),
         messages=(r"Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",),
         examples=("AssertionError: Torch not compiled with CUDA enabled",
             "RuntimeError: Tried to instantiate dummy base class CUDAGraph"),
         why="The code asks for a GPU, and this build of torch has no CUDA.",
-        fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): the "
-            "code asks for a GPU, and this torch has no CUDA. Inside of a model or a loss make "
-            "tensors on the device of those that they are used with: device=x.device, "
-            "x.new_zeros(...), a buffer (register_buffer), .to(x.device) in place of .cuda(). If "
-            "the job trains on a GPU, install a CUDA build (TOR001).",
+        fix="Install a CUDA build of torch (TOR001) where the job trains on a GPU: this one has "
+            "none. To train on the CPU, or on either, write the device as torch.device('cuda' if "
+            "torch.cuda.is_available() else 'cpu'), and inside of a model or a loss make tensors "
+            "on the device of those that they are used with: device=x.device, x.new_zeros(...), a "
+            "buffer (register_buffer), .to(x.device) in place of .cuda().",
         sources=("torch-cuda-init",),
     ),
     Cause(id="meta-device",
