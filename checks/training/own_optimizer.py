@@ -64,6 +64,7 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
     rates = [step.lr for step in steps.steps]
     if all(rate == 0.0 for rate in rates):
         text, fix = _foreseen(optimizer.forecast, len(rates))
+        fix = fix if schedule else ZERO_RATE_FIX
         return f"the learning rate is 0 in every step{schedule}{text}", fix
     if optimizer.max_norm == 0.0:
         return "gradients are clipped to a norm of 0", CLIP_FIX
@@ -161,6 +162,10 @@ TINY_RATE = 1e-8
 APART = 100.0
 """Between the learning rates of groups. Our own number."""
 TINY_RATE_FIX = "Raise the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD."
+ZERO_RATE_FIX = (
+    "Set a learning rate above 0 where the optimizer is made: 1e-5 to 1e-3 is usual for Adam, 1e-3 "
+    "to 1e-1 for SGD. A schedule that raises it is to be returned with the optimizer."
+)
 SLOW_GROUP_FIX = (
     "Raise the learning rate of these groups: a change of less than 6e-8 of a weight is lost in "
     "fp32. With rates that decay from layer to layer, the factor is usually 0.65 to 0.95. Call "

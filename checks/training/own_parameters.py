@@ -159,20 +159,20 @@ def reached_unevenly(
     """The verdict on gradients that reach all: a warning if they vanish or explode with depth, or
     reach tensors that are no parameters. `own_batch`: the user's code makes the batch."""
     if found := _outside(own) or _over_too_few(own, own_batch):
-        return warn(f"{verdict.summary}; {found[0]}", fix=found[1])
+        return warn(f"{found[0]}; {verdict.summary}", fix=found[1])
     if alike := [each.name for each in required if each.rows_alike]:
         return warn(
-            f"{verdict.summary}; all rows are the same, before the steps and after them: "
-            f"{listed(alike, 4)}; required: different rows",
+            f"all rows are the same, before the steps and after them: {listed(alike, 4)}; "
+            f"required: different rows; {verdict.summary}",
             fix=ALIKE_FIX,
         )
     if clause := vanishing(required):
         if still := sum(not each.moved for each in required):
             clause = f"{clause}; {still} of {len(required)} parameters do not change"
-            return fail(f"{verdict.summary}; {clause}", fix=VANISHING_FIX)
-        return warn(f"{verdict.summary}; {clause}", fix=VANISHING_FIX)
+            return fail(f"{clause}; {verdict.summary}", fix=VANISHING_FIX)
+        return warn(f"{clause}; {verdict.summary}", fix=VANISHING_FIX)
     if clause := exploding(required):
-        return warn(f"{verdict.summary}; {clause}", fix=EXPLODING_FIX)
+        return warn(f"{clause}; {verdict.summary}", fix=EXPLODING_FIX)
     if own.of_defaults and verdict.status is Status.PASS:
         clause = (
             "a default argument, which is made once for all instances of a class, is one module in "

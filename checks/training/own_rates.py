@@ -29,7 +29,7 @@ def over_schedule(steps: Smoke, verdict: Verdict, trend: Trend | None) -> Verdic
     if observed is None:
         return verdict
     text, fix = observed
-    return warn(f"{verdict.summary}; {text}", fix=fix)
+    return warn(f"{text}; {verdict.summary}", fix=fix)
 
 
 def _falls(optimizer: Optimizer, rates: Sequence[float], steps: int) -> tuple[str, str] | None:

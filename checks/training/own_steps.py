@@ -46,10 +46,10 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     if exploded := unbounded(own, steps, trend):
         return exploded(verdict)
     if named := inverted_masks(trend) or tried.named(own.trials):
-        return warn(f"{verdict.summary}; {named[0]}", fix=named[1])
+        return warn(f"{named[0]}; {verdict.summary}", fix=named[1])
     if problem := cause_in_losses(trend, steps, losses) or too_fast(own, steps, trend):
         text, fix = problem
-        return warn(f"{verdict.summary}; {text}", fix=fix)
+        return warn(f"{text}; {verdict.summary}", fix=fix)
     notes = [*_notes(own, losses), *tried.notes(own.trials)]
     return replace(verdict, summary="; ".join([verdict.summary, *notes]))
 

@@ -39,8 +39,8 @@ def unbounded(own: OwnModel, steps: Smoke, trend: Trend) -> Callable[[Verdict], 
     cause, fix = growth_cause(steps, trend)
     cause = f"; {cause}" if cause else ""
     return lambda verdict: fail(
-        f"{verdict.summary}; {text}, and does not at {max(stable):g} of the learning rate{cause}; "
-        f"required: it does not grow {DIVERGED:g}-fold",
+        f"{text}, and does not at {max(stable):g} of the learning rate{cause}; "
+        f"required: it does not grow {DIVERGED:g}-fold; {verdict.summary}",
         fix=fix or DIVERGES_FIX,
     )
 

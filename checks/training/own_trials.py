@@ -128,6 +128,12 @@ FOUND = {
         "to 1e-4 is usual for a sum of squares, or leave it to weight_decay of the optimizer. "
         "Divide a divergence of weights by the number of samples of the whole training set.",
     ),
+    "last": (
+        "the last batch of an epoch, which is smaller than the others, raises with {operation}",
+        "Take the number of samples from the input, x.size(0), where a view, a mask or a state "
+        "is made, and make a recurrent state anew for each batch; or leave that batch out: "
+        "drop_last=True in the DataLoader, which batch norms need if it has one sample.",
+    ),
     "functions": (
         "for a gradient of zeros, {operation} returns one that is not zero: it does not use what "
         "it is passed",
@@ -188,8 +194,12 @@ def _along(operation: str) -> str:
 def notes(trials: Sequence[Trial]) -> list[str]:
     """What was tried, and what was found without a cause that is known."""
     tried = [each.name for each in trials if each.applies]
-    found = [each.found for each in trials if each.found and not each.operation]
-    remarks = [f"note: {UNNAMED[each]}" for each in found if each in UNNAMED]
+    found = [(each.found, each.place) for each in trials if each.found and not each.operation]
+    remarks = [
+        f"note: {UNNAMED[found]}{'; if samples come first in the batch: ' * bool(place)}{place}"
+        for found, place in found
+        if found in UNNAMED
+    ]
     unused = [each.operation for each in trials if each.found == "unused"]
     remarks += [f"note: the loss does not depend on {each} of the batch" for each in unused]
     return [*remarks, f"tried in a copy: {', '.join(tried)}"] if tried else remarks

@@ -142,9 +142,9 @@ def too_long(steps: Smoke, verdict: Verdict) -> Verdict:
         return verdict
     optimizer = steps.optimizer.name if steps.optimizer else "AdamW"
     return warn(
-        f"{verdict.summary}; the first update is {middle:.3g} times as large as the weights "
-        f"(median of {len(changes)} matrices), at a learning rate of {steps.steps[0].lr:g} of "
-        f"{optimizer}; required: less than {FAR:g} times",
+        f"the first update is {middle:.3g} times as large as the weights (median of "
+        f"{len(changes)} matrices), at a learning rate of {steps.steps[0].lr:g} of {optimizer}; "
+        f"required: less than {FAR:g} times; {verdict.summary}",
         fix="Lower the learning rate: 1e-5 to 1e-3 is usual for Adam, 1e-3 to 1e-1 for SGD.",
     )
 

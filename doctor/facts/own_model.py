@@ -116,7 +116,7 @@ class Trial(Section, frozen=True, kw_only=True):
 
     name: Literal[
         "broadcasts", "samples", "tokens", "axes", "functions", "evaluation", "parts",
-        "penalties", "rounding",
+        "penalties", "last batch", "rounding",
     ]  # fmt: skip
     """broadcasts: arithmetic of the output of a Linear with a target, and of a value for each
     sample with another dimension. samples: a changed sample, and the outputs of others. tokens: a
@@ -124,14 +124,15 @@ class Trial(Section, frozen=True, kw_only=True):
     than the one they are meant for. functions: the backward pass of each own autograd.Function for
     a gradient of zeros. evaluation: dropout and buffers in eval(). parts: a part of the batch
     that is changed, and the loss. penalties: what is in the loss beside the only loss of torch, on
-    other samples and with other weights. rounding: gradients in float32 and in float64."""
+    other samples and with other weights. last batch: that of an epoch, which has fewer samples than
+    the others. rounding: gradients in float32 and in float64."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
     found: Literal[
         "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted", "twice",
         "alike", "map", "axes", "queries", "functions", "dropout", "buffers", "unused",
-        "rounding", "future", "offset", "patches", "penalty",
+        "rounding", "future", "offset", "patches", "penalty", "last",
     ] = ""  # fmt: skip
     """positions: of tokens, from one module on, although each attention has a mask. unshifted:
     predictions of a token that the model gets at the same position."""

@@ -413,6 +413,32 @@ def test_a_message_of_one_cause_needs_no_proof_by_the_arguments(
     assert [row.fix.startswith(fix) for row in possible_causes(raised)] == [True]
 
 
+def test_the_field_of_a_dict_and_a_missing_argument_are_named() -> None:
+    output = Operand(name="input", kind="dict", value="{'logits'}")
+    message = (
+        "TypeError: cross_entropy_loss(): argument 'input' (position 1) must be Tensor, not dict"
+    )
+    of_dict = own(message, function="cross_entropy", operands=(output, tensor("target [8] int64")))
+    assert "output['logits']" in fix_of(of_dict)
+    signature = seen.Signature(accepts=("x", "lengths"), of_model=True)
+    missing = "TypeError: Net.forward() missing 1 required positional argument: 'lengths'"
+    assert fix_of(own(missing, signature)).startswith("Pass lengths to the forward pass")
+    several = "TypeError: Net.forward() missing 2 required positional arguments: 'y' and 'z'"
+    assert fix_of(own(several, signature)).startswith("Fit the batch to the forward pass")
+
+
+def test_a_mask_of_numbers_is_no_mask_in_another_order() -> None:
+    message = "AssertionError: only bool and floating types of key_padding_mask are supported"
+    sizes = {"query": (8, 12, 32), "key_padding_mask": (8, 12)}
+    layout = seen.Layout(batch_first=True, inputs=sizes)
+    operands = (tensor("query [8, 12, 32]"), tensor("key_padding_mask [8, 12] int64"))
+    raised = own(message, layout, function="MultiheadAttention", operands=operands)
+    assert not explain(raised)
+    turned = seen.Layout(batch_first=True, inputs={**sizes, "query": (12, 8, 32)})
+    other = own(message, turned, function="multi_head_attention_forward", operands=operands)
+    assert "transpose the mask" in fix_of(other)
+
+
 def test_a_message_of_several_causes_that_the_arguments_refute_leaves_none() -> None:
     message = "RuntimeError: running_mean should contain 7 elements not 16"
     raised = own(message, function="batch_norm", operands=(OUTPUT,))

@@ -56,6 +56,8 @@ def mask_of_samples_first(raised: Raised) -> Explanation | None:
         if layout else []  # fmt: skip
     if not masks or query is None or len(sizes_of(query)) != 3:
         return None
+    if layout and layout.batch_first and layout.inputs.get("query") == sizes_of(query):
+        return None  # the layer has not put the length first yet
     length, samples = sizes_of(query)[:2]
     if length == samples or masks[0] != (length, samples):
         return None

@@ -78,9 +78,30 @@ def no_tensor(raised: Raised) -> Explanation | None:
              and each.kind not in ("NoneType", "int", "float")]  # fmt: skip
     if not wrong:
         return None
-    return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip())
+    first = wrong[0]
+    fields = re.fullmatch(r"\{'(\w+)'(?:, .*)?\}", first.value)
+    fix = TAKE_THE_FIELD.format(fields[1]) if fields else ""
+    return Explanation(f"{first.name} is {first.kind} {first.value}".strip(), fix)
 
 
+TAKE_THE_FIELD = "Pass the tensor in the dict that the model returns: output['{}'], not the dict."
+
+
+def arguments_of_forward(raised: Raised) -> Explanation | None:
+    """What the forward pass of the model takes; of one argument that is missing, its name."""
+    for each in raised.all(Signature):
+        if each.of_model:
+            missing = re.fullmatch(r".*missing 1 required positional argument: '(\w+)'",
+                                   raised.message)  # fmt: skip
+            fix = MISSING_ARGUMENT.format(missing[1]) if missing else ""
+            return Explanation(words(each), fix)
+    return None
+
+
+MISSING_ARGUMENT = (
+    "Pass {} to the forward pass as well, or give it a default: the batch needs a field for it (a "
+    "tuple or list is passed as module(*batch), a dict as module(**batch)), or the loss passes it."
+)
 CALL_THE_MODEL = (
     "Call the model in the loss: a function is called as loss(module, batch), unless its first "
     "parameter is called output, logits or pred. An instance of nn.Module or a function of "
@@ -243,7 +264,7 @@ NAMES: dict[str, Proof] = {
     "not-callable": first_of(
         seen_as(Variable, kind="one-tuple"), seen_as(Variable, kind="attribute")
     ),
-    "arguments-of-forward": seen_as(Signature, of_model=True),
+    "arguments-of-forward": arguments_of_forward,
     "call-arguments": seen_as(Signature),
 }
 """What Python's own error says, with what there is in its place: where nothing else is proven."""

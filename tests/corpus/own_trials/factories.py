@@ -976,3 +976,47 @@ def healthy_discrete_latents_of_a_map():
     parts = {"a": nn.Conv2d(3, 8, 2, 2), "b": nn.Linear(288, 3)}
     batch = torch.randn(6, 3, 12, 12), torch.randint(3, (6,))
     return _trained(run, batch, **parts)
+
+
+def _loader(count=22, size=8, **options):
+    labelled = torch.utils.data.TensorDataset(torch.randn(count, 4, 5), torch.arange(count) % 3)
+    return torch.utils.data.DataLoader(labelled, batch_size=size, **options)
+
+
+def last_batch_for_a_view_with_the_batch_size():
+    return _trained(lambda m, x: m.a(x.view(8, 20)), _loader(), a=nn.Linear(20, 3))
+
+
+def _recurrent(m, x):
+    out, state = m.a(x, m.state)
+    m.state = state.detach()
+    return m.b(out[:, -1])
+
+
+def last_batch_for_the_state_of_the_one_before():
+    parts = {"a": nn.GRU(5, 6, batch_first=True), "b": nn.Linear(6, 3), "state": None}
+    return _trained(_recurrent, _loader(), **parts)
+
+
+def last_batch_of_one_sample_in_a_batch_norm():
+    body = nn.Sequential(nn.Flatten(), nn.Linear(20, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+    return _trained(lambda m, x: m.body(x), _loader(17), body=body)
+
+
+def healthy_last_batch_that_is_dropped():
+    loader = _loader(drop_last=True, shuffle=True)
+    return _trained(lambda m, x: m.a(x.view(8, 20)), loader, a=nn.Linear(20, 3))
+
+
+def healthy_last_batch_as_large_as_the_others():
+    return _trained(lambda m, x: m.a(x.view(8, 20)), _loader(24), a=nn.Linear(20, 3))
+
+
+def healthy_last_batch_of_any_size():
+    return _trained(lambda m, x: m.a(x.flatten(1)), _loader(shuffle=True), a=nn.Linear(20, 3))
+
+
+def healthy_last_batch_of_a_sampler_that_repeats():
+    drawn = torch.utils.data.RandomSampler(range(22), replacement=True, num_samples=24)
+    loader = _loader(sampler=drawn)
+    return _trained(lambda m, x: m.a(x.view(8, 20)), loader, a=nn.Linear(20, 3))

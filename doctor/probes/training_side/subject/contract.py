@@ -46,6 +46,8 @@ class Parts(NamedTuple):
     """What the doctor does otherwise than the user's script."""
     fixed: bool = False
     """The batch is no loader's."""
+    last: Optional[Callable[[], Tuple[int, Any]]] = None
+    """Of a loader, makes the last batch of an epoch if it is smaller."""
 
 
 def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
@@ -67,7 +69,7 @@ def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
     update, notes = update_of(fields)
     given = fields.get("batch")
     fixed = given is not None and not is_function(given) and not loaders.is_loader(given)
-    return Parts(module, batch, loss, update, notes, fixed)
+    return Parts(module, batch, loss, update, notes, fixed, loaders.last_batch(given))
 
 
 def fields_of(value: Foreign) -> Dict[str, Any]:

@@ -6,7 +6,7 @@ import itertools
 import signal
 import threading
 import time
-from typing import Iterator, List, Sequence
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -101,6 +101,25 @@ def _taken(loader: Foreign, count: int, after: int) -> List[Foreign]:
         raise NotAFactory("the first batch of the %s is None; its collate_fn returned "
                           "nothing" % type(loader).__name__)  # fmt: skip
     return found
+
+
+def last_batch(loader: Foreign) -> Optional[Callable[[], Tuple[int, Foreign]]]:
+    """What makes the last batch of an epoch, with the number of its samples; None where it is as
+    large as the others, or its samples are drawn by a sampler of the user's own."""
+    if not isinstance(loader, torch.utils.data.DataLoader):
+        return None
+    sampler = loader.batch_sampler
+    if type(sampler) is not torch.utils.data.BatchSampler or sampler.drop_last:
+        return None
+    if type(sampler.sampler) not in (torch.utils.data.SequentialSampler,
+                                     torch.utils.data.RandomSampler):  # fmt: skip
+        return None
+    drawn: Foreign = sampler.sampler
+    count, dataset = len(drawn), loader.dataset
+    rest = count % sampler.batch_size
+    if not rest or count < sampler.batch_size:
+        return None
+    return lambda: (rest, loader.collate_fn([dataset[at] for at in range(rest)]))
 
 
 def in_turn(loss: Loss) -> Loss:

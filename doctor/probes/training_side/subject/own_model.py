@@ -48,7 +48,12 @@ def make(
             name = "%s:%s" % (spec["file"], spec["name"])
             wire.send(note={"own": {"said": "%s (%s)" % (name, "; ".join(parts.notes))}})
         return training_step.Subject(
-            module, subjects.on_device(batch, device), parts.loss, parts.update, parts.fixed
+            module,
+            subjects.on_device(batch, device),
+            parts.loss,
+            parts.update,
+            parts.fixed,
+            parts.last,
         )
 
 

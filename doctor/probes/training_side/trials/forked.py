@@ -23,6 +23,7 @@ from . import (
     broadcasts,
     evaluation,
     functions,
+    last_batch,
     parts,
     penalties,
     rounding,
@@ -40,6 +41,7 @@ TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
     ("evaluation", evaluation.trial),
     ("parts", parts.trial),
     ("penalties", penalties.trial),
+    ("last batch", last_batch.trial),
     ("rounding", rounding.trial),  # the last one: it converts the model
 )
 """Name -> what it observes: {"applies": False, "reason": ...}, or {"applies": True, "found": kind
@@ -75,7 +77,10 @@ def _in_fork(subject: Subject, writer: int) -> None:
         torch.set_num_threads(1)  # the threads of the parent do not exist here
         sockets: Foreign = socket.socket
         sockets.connect = sockets.connect_ex = _refused
+        modes = [(module, module.training) for module in subject.module.modules()]
         for name, trial in TRIALS:
+            for module, training in modes:
+                module.training = training
             try:
                 record = trial(subject)
             except Exception as error:

@@ -74,7 +74,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
     named = over + layers if labelled else []
     kind = "offset" if labelled and offsets and not named else "samples"
-    operation, place = ([*named, *offsets * labelled] or [Operation("", "")])[0]
+    suspected = layers[0].name if layers else ""
+    operation, place = ([*named, *offsets * labelled] or [Operation("", suspected)])[0]
     return {"applies": True, "found": kind, "operation": operation, "place": place}
 
 
