@@ -332,6 +332,8 @@ OBSERVED: dict[str, tuple[Any, str]] = {
     "ValueError: You cannot specify both input_ids and inputs_embeds at the same time": (
         seen.TransformerInputs(refused=True, ids=True, embeddings=True),
         "ids-and-embeddings the model gets both"),
+    "ValueError: You must specify exactly one of input_ids or inputs_embeds ": (
+        seen.TransformerInputs(refused=True), "ids-and-embeddings Pass input_ids"),
 }  # fmt: skip
 
 

@@ -39,6 +39,11 @@ SAMPLES_FIRST = (
     "Put the samples first: pad_sequence(sequences, batch_first=True), or x.transpose(0, 1) before "
     "the model, and batch_first=True in recurrent layers and in nn.MultiheadAttention."
 )
+NO_INPUTS = (
+    "Pass input_ids: the batch has no field of that name. A Trainer removes every column that "
+    "forward() does not name, so rename the column of token ids to input_ids where it is made, or "
+    "let the collate function return it."
+)
 MASK_FIX = (
     "A padding mask has its samples first whatever the input has. Where the input is (length, "
     "samples, width), transpose the mask: (ids == PAD).T; where it is (samples, length, width), "
@@ -234,7 +239,12 @@ PROOFS: dict[str, Proof] = {
     "unequal-samples": seen_as(UnequalSamples),
     "attention-mask-shape": first_of(mask_of_samples_first, mask_for_each_head),
     "decoder-without-inputs": seen_as(TransformerInputs, refused=True, decoder=True, ids=False),
-    "ids-and-embeddings": seen_as(TransformerInputs, refused=True, decoder=False),
+    "ids-and-embeddings": first_of(
+        seen_as(
+            TransformerInputs, NO_INPUTS, refused=True, decoder=False, ids=False, embeddings=False
+        ),
+        seen_as(TransformerInputs, refused=True, decoder=False),
+    ),
     "prefixed-keys": prefixed_keys,
     "state-dict-keys": differing_keys,
     "shared-parameters": seen_as(SharedParameters),

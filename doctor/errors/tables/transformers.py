@@ -23,20 +23,39 @@ ROWS = (
         role="warning", sources=("kserve-3534",),
     ),
     Cause(id="texts-unpadded",
+        refines=("shape-mismatch",),
         errors=("ValueError",),
         wordings=(
-            Wording("tokenizer does not have a padding token|Asking to pad but the tokenizer|if "
-                "no padding token is defined",
+            Wording("tokenizer does not have a padding token|Asking to pad but the tokenizer",
                 "ValueError: Asking to pad but the tokenizer does not have a padding token.",
-                "The tokenizer, or the model's configuration, has no padding token: batches of "
-                "texts of different lengths need it, and the model finds the end of each text "
-                "by it.",
+                "The tokenizer has no padding token, which batches of texts of different lengths "
+                "need.",
+                "Give the tokenizer one before it pads: tokenizer.pad_token = "
+                "tokenizer.eos_token, or a token of its own, tokenizer.add_special_tokens("
+                "{'pad_token': '<pad>'}) and model.resize_token_embeddings(len(tokenizer)). Set "
+                "model.config.pad_token_id to it. Where it is the end token, mask the padding in "
+                "the labels by attention_mask, not by its id: the end must be trained."),
+            Wording("if no padding token is defined",
+                "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",
+                "The model's configuration has no padding token, by which a classifier finds the "
+                "end of each text.",
                 "Set model.config.pad_token_id to the id that pads the batch, "
                 "tokenizer.pad_token_id, or the one that the collate function fills in. A "
                 "tokenizer without one gets it first, tokenizer.pad_token = tokenizer.eos_token, "
-                "or a token of its own with resize_token_embeddings.",
-                more=(
-                    "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",)),
+                "or a token of its own with resize_token_embeddings."),
+            Wording(r"you should probably activate truncation[\s\S]{1,120}Perhaps your features "
+                r"\(`",
+                "ValueError: Unable to create tensor, you should probably activate truncation "
+                "and/or padding with 'padding=True' 'truncation=True' to have batched tensors with "
+                "the same length. Perhaps your features (`label` in this case) have excessive "
+                "nesting (inputs type `list` where type `int` is expected).",
+                "A column of the batch, which the message names, holds texts, or lists of "
+                "different lengths, and no numbers of one length.",
+                "Look at the column that the message names: remove one that is text "
+                "(remove_columns=), make numbers of names (label2id, ClassLabel) before the "
+                "collator, and pad labels of different lengths with DataCollatorForSeq2Seq or "
+                "DataCollatorForTokenClassification. Texts themselves: padding=True and "
+                "truncation=True."),
             Wording("Unable to create tensor, you should probably",
                 "ValueError: Unable to create tensor, you should probably activate truncation "
                 "and/or padding with 'padding=True' 'truncation=True'",
