@@ -47,7 +47,7 @@ ROWS = (
         why="The ROCm build or its libraries have no code for this GPU's gfx number, often that "
             "of the processor's own GPU, or an extension of the program has none.",
         fix="Install a ROCm build of torch with code for this GPU's gfx name (rocminfo prints "
-            "it): the newest for gfx115x and gfx12; no wheel of PyTorch has gfx803 (RX 400 and "
+            "it): the newest for gfx115x and gfx12; no current wheel has gfx803 (RX 400 and "
             "500). Hide a GPU of the processor beside the card: HIP_VISIBLE_DEVICES with the "
             "card's number. A consumer GPU runs with the code of a sibling: "
             "HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx1031 to gfx1036, 11.0.0 for gfx1101 to "
