@@ -92,8 +92,8 @@ def replace_torch(
         hide = "Hide some of these GPUs with CUDA_VISIBLE_DEVICES, then run the doctor again"
         return Replacement(f"{_sentence(wheel.reason)}. {hide}.")
     return Replacement(
-        "Choose a build at pytorch.org/get-started that has code for the GPU and a CUDA version "
-        f"that the driver runs. {_sentence(wheel.reason)}."
+        "Install a CUDA build of torch from pytorch.org/get-started: one with code for the GPU, "
+        f"for a CUDA version that the driver runs. {_sentence(wheel.reason)}."
     )
 
 
