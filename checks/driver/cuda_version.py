@@ -18,6 +18,8 @@ from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
+SINCE_MINOR = 11
+"""The first CUDA with minor-version compatibility."""
 LARGE_PARAMETERS, LARGE_PARAMETERS_SINCE = (530,), (12, 1)
 """Kernels of this CUDA and newer may have parameters that drivers before this one refuse: issues
 135126 and 161046 of pytorch."""
@@ -44,34 +46,56 @@ def runs_torch_cuda(
     host: Host | Unknown,
     interpreter: Interpreter | Unknown,
 ) -> Verdict:
-    started = cuda.started if isinstance(cuda, Cuda) else None
-    number = None
-    if started and not started.ok and "too old" in started.detail:
-        verdict = fail(f"torch reports: {started.detail}")
-        reported = re.search(r"found version (\d+)", started.detail)
-        number = int(reported[1]) if reported else None
-    elif isinstance(driver, Unknown):
-        return unknown(driver.reason)
-    elif isinstance(torch, Unknown):
-        return unknown(f"could not be read: {torch.reason}")
-    else:
-        verdict = _by_version(driver, torch, cuda, job_gpus)
+    verdict = _judged(driver, torch, cuda, job_gpus)
     if verdict.status is not Status.FAIL:
         return verdict
+    reported = re.search(r"found version (\d+)", verdict.summary)
+    number = int(reported[1]) if reported else None
     wheel = replace_torch(torch, driver, job_gpus, host, interpreter, number)
     fix, is_help = wheel.fix, not wheel.commands or _has_code(torch, job_gpus)
     if wheel.commands and is_help:
         fix = f"{fix} Or upgrade the driver on the host."
     of_the_image = wheel.fix == JETSON  # its driver comes with JetPack
-    if (
-        is_help
-        and "pgrade the driver" not in fix
-        and isinstance(torch, Torch)
-        and torch.cuda
-        and not of_the_image
-    ):
-        fix = f"Upgrade the driver on the host to {_least_driver(torch.cuda)} or newer. {fix}"
+    if is_help and "pgrade the driver" not in fix and not of_the_image:
+        fix = f"{_upgrade(torch, number)} {fix}"
     return replace(verdict, fix=fix, commands=wheel.commands)
+
+
+def is_too_old(
+    driver: Driver | Unknown | None,
+    torch: Torch | Unknown,
+    cuda: Cuda | Unknown | None,
+    job_gpus: JobGpus | Unknown,
+) -> bool:
+    """Whether CUDA does not start because the driver is too old, which DRV002 reports."""
+    return driver is not None and _judged(driver, torch, cuda, job_gpus).status is Status.FAIL
+
+
+def _judged(
+    driver: Driver | Unknown,
+    torch: Torch | Unknown,
+    cuda: Cuda | Unknown | None,
+    job_gpus: JobGpus | Unknown,
+) -> Verdict:
+    started = cuda.started if isinstance(cuda, Cuda) else None
+    if started and not started.ok and "too old" in started.detail:
+        return fail(f"torch reports: {started.detail}")
+    if isinstance(driver, Unknown):
+        return unknown(driver.reason)
+    if isinstance(torch, Unknown):
+        return unknown(f"could not be read: {torch.reason}")
+    return _by_version(driver, torch, cuda, job_gpus)
+
+
+def _upgrade(torch: Torch | Unknown, number: int | None) -> str:
+    """The driver that this build needs, or the builds that run on the one that is there."""
+    needs = torch.cuda if isinstance(torch, Torch) else None
+    least = f" to {_least_driver(needs)} or newer" if needs else ""
+    if number is None:
+        return f"Upgrade the driver on the host{least}."
+    major, minor = _cuda(number)
+    runs = str(major) if major >= SINCE_MINOR else f"{major}.{minor} or older"
+    return f"Upgrade the driver on the host{least}, or install a build of torch for CUDA {runs}."
 
 
 def _by_version(
@@ -96,8 +120,7 @@ def _by_version(
     summary = f"{version_of(driver)}; torch {torch.version} requires CUDA {dotted(needs)}"
     if supported >= needs:
         return ok(summary)
-    # Minor-version compatibility begins with CUDA 11.
-    if supported[0] == needs[0] >= 11 and not (version and least and version < least):
+    if supported[0] == needs[0] >= SINCE_MINOR and not (version and least and version < least):
         verdict = _within_major(summary, torch, job_gpus)
         is_525 = needs >= LARGE_PARAMETERS_SINCE and version and version < LARGE_PARAMETERS
         return _noted(verdict) if is_525 else verdict

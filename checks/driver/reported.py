@@ -16,6 +16,8 @@ LONGEST, MOST_OTHERS = 200, 4
 OBSERVED = ("host_tools", "gpu_readings", "started", "installed", "fabric",
             "clocks", "accelerators")  # fmt: skip
 """Of what tools show of the machine as the job uses it: no error of the program."""
+OF_PROGRAM = ("cuda-illegal-access",)
+"""Rows that seldom are of the machine: a kernel of the program reads outside of its memory."""
 OF_LOGS = ("kernel_modules", "machine_log", "host_log")
 """Tables of lines that a kernel log keeps after what they report has passed."""
 
@@ -32,8 +34,7 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
     shown = visible(" ".join(line.split()))[:LONGEST]
     cause = fitted(cause, line)
     summary = f'"{shown}" ({cause.id}): {cause.why}{more}'
-    is_program = cause.owner is Owner.JOB and table_of(cause) not in OBSERVED
-    if is_program or _is_past(cause, driver):
+    if _is_program(cause) or _is_past(cause, driver):
         return note(summary, fix=cause.fix, owner=cause.owner)
     problem = warn if cause.role == "warning" else fail
     return problem(
@@ -44,6 +45,11 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
         sources=cause.sources,
         causes=(cause.id,),
     )
+
+
+def _is_program(cause: Cause) -> bool:
+    is_of_job = cause.owner is Owner.JOB and table_of(cause) not in OBSERVED
+    return is_of_job or cause.id in OF_PROGRAM
 
 
 def _is_past(cause: Cause, driver: Driver | Unknown | None) -> bool:
@@ -59,8 +65,7 @@ def decisive(known: list[tuple[Cause, str]]) -> tuple[Cause, str]:
 
     def order(each: tuple[Cause, str]) -> tuple[bool, bool, bool, bool]:
         cause = each[0]
-        of_job = cause.owner is Owner.JOB and table_of(cause) not in OBSERVED
-        return of_job, cause.role == "warning", cause.role in REPORTS, cause.id in less
+        return _is_program(cause), cause.role == "warning", cause.role in REPORTS, cause.id in less
 
     return min(known, key=order)
 

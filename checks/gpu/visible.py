@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 
 from doctor._util.records import Unknown
+from doctor.checks.driver.cuda_version import is_too_old
 from doctor.checks.gpu import rocm
 from doctor.checks.gpu.remedies import LOST
 from doctor.facts.host import Host
-from doctor.facts.interpreter import Cuda
-from doctor.facts.machine import Gpu
+from doctor.facts.interpreter import Cuda, Torch
+from doctor.facts.machine import Driver, Gpu
 from doctor.facts.views import JobGpu, JobGpus, is_undivided, visible_gpus
 from doctor.hardware.vendors import ON_CUDA
 from doctor.job.job import Job, Target
@@ -56,7 +57,9 @@ NO_GPUS = re.compile(r"No (CUDA|HIP) GPUs are available")
 def visible(
     job: Job,
     host: Host | Unknown,
+    driver: Driver | Unknown | None,
     gpus: tuple[Gpu, ...] | Unknown | None,
+    torch: Torch | Unknown,
     cuda: Cuda | Unknown | None,
     job_gpus: JobGpus | Unknown,
     target: Target,
@@ -66,19 +69,21 @@ def visible(
         gpus = None  # an NVIDIA GPU may be in the same machine
     listed = visible_gpus(gpus, selection) if isinstance(gpus, tuple) else None
     torch_count = _torch_count(cuda)
+    is_old = target.kind == "nvidia" and is_too_old(driver, torch, cuda, job_gpus)
+    reason = "the driver is too old for it, see DRV002" if is_old else _torch_reason(cuda)
     problem = (
         (target.kind == "rocm" and rocm.problem(host, torch_count, _start_error(cuda)))
         or _hidden(selection, gpus, torch_count)
         or _lost(listed)
         or _occupied(job_gpus, cuda)
         or _undivided(listed, torch_count)
-        or _not_started(cuda, host)
+        or (not is_old and _not_started(cuda, host))
     )
     if problem:
         return problem
     counts = [n for n in (torch_count, None if listed is None else len(listed)) if n is not None]
     if not counts:
-        return unknown(f"neither NVML nor torch reports GPUs: {_torch_reason(cuda)}")
+        return unknown(f"neither NVML nor torch reports GPUs: {reason}")
     need, sliced = job.gpus or 1, any(gpu.slice for gpu in listed or ())
     if sliced and need > 1:
         return _sliced(listed or (), selection, need)
@@ -87,7 +92,7 @@ def visible(
         is_rocm = target.kind == "rocm"
         return rocm.too_few(summary, host) if is_rocm else _too_few(summary, gpus, selection)
     if torch_count is None:
-        return unknown(f"{summary}; torch could not count them: {_torch_reason(cuda)}")
+        return unknown(f"{summary}; torch could not count them: {reason}")
     if listed is not None and not sliced and len(listed) != torch_count:
         return warn(f"{summary}; both must see the same number")
     return ok(summary)

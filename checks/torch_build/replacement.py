@@ -92,8 +92,8 @@ def replace_torch(
         hide = "Hide some of these GPUs with CUDA_VISIBLE_DEVICES, then run the doctor again"
         return Replacement(f"{_sentence(wheel.reason)}. {hide}.")
     return Replacement(
-        f"{_sentence(wheel.reason)}: pytorch.org/get-started lists the builds, and a build needs "
-        "code for the GPU and a CUDA version that the driver runs."
+        "Install a CUDA build of torch from pytorch.org/get-started: one with code for the GPU, "
+        f"for a CUDA version that the driver runs. {_sentence(wheel.reason)}."
     )
 
 

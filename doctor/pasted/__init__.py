@@ -56,8 +56,6 @@ READERS = (
 """The one that comes first decides where two state the same thing."""
 
 
-WITHOUT_CUDA = "Torch not compiled with CUDA enabled"
-"""The assertion of a build for the CPU."""
 NO_HANDLE = "Unable to determine the device handle"
 ON_HOST = re.compile(
     r"\bon the host,? (?:nvidia-smi (?:still )?(?:works|is (?:fine|ok))|"
@@ -93,10 +91,18 @@ def read(text: str, *, alone: bool = True) -> Reading:
         reading = replace(reading, reported=tuple(filter(_is_open, reading.reported)))
     if reading.torch == "" and not reading.import_error and printed.answers(lines):
         reading = replace(reading, torch=None)  # collect_env ran in another Python
-    if reading.torch is None and reading.gpus and WITHOUT_CUDA in (reading.cuda_error or ""):
-        reading = replace(reading, torch="of unknown version", cuda="")
+    if reading.torch is None and torch_messages.WITHOUT_CUDA in (reading.cuda_error or ""):
+        reading = _without_cuda(reading)
     reading = kernel_log.add_log(_of_container(reading, lines), lines)
     return host_tools.add_tools(reading, lines) if alone or reading else reading
+
+
+def _without_cuda(reading: Reading) -> Reading:
+    """A build for the CPU: a fault where a GPU or a driver is known, else a line to look up."""
+    if reading.gpus or reading.driver:
+        return replace(reading, torch="of unknown version", cuda="")
+    line = Reported(cause="torch-without-cuda", line=reading.cuda_error or "")
+    return replace(reading, reported=(line, *reading.reported))
 
 
 def _of_container(reading: Reading, lines: list[str]) -> Reading:

@@ -18,7 +18,7 @@ from doctor.pasted.torch_messages import JETSON, MENTIONED, WSL
 
 STATED = "facts in the text"
 """The kind of what this module reads."""
-VERSION = r"(\d\.\d{1,2}\.\d{1,2}(?:a0|rc\d|\.dev\d{8})?(?:\+[\w.]{2,24})?)(?![\w.])"
+VERSION = r"(\d\.\d{1,2}\.\d{1,2}(?:a0|rc\d|\.dev\d{8})?(?:\+[\w.]{1,23}\w)?)(?!\w|\.\w)"
 TORCH = (
     re.compile(
         rf"(?<![\w/.-])(?:py)?torch(?:[ _]version|\.__version__)?['\"*`]{{0,3}}"

@@ -43,6 +43,13 @@ MENTIONED = re.compile(
     r"[ABHLVPT]\d{1,3}S?|K[48]0|GB\d{2,3}|GH200)\b"
 )
 """Models as people write them."""
+SHORT = re.compile(
+    r"(?<![A-Za-z])(?:GTX|GPU|显卡[是为：:]?) ?([2-5]0[5-9]0)( ?Ti)?(?![A-Za-z\d]| ?[MG]i?B)",
+    re.IGNORECASE,
+)
+"""A GeForce RTX by its number alone, or as a GTX."""
+WITHOUT_CUDA = "Torch not compiled with CUDA enabled"
+"""The assertion of a build for the CPU."""
 KERNEL = (
     "no-kernel-image", "ptx-newer-than-driver", "gpu-code-not-loadable", "kernel-not-supported",
     "hip-no-code",
@@ -76,7 +83,9 @@ OF_MACHINE = (
 UNTOLD = ("condition", "harmless", "symptom", "setting", "consequence", "summary")
 MOST_REPORTED, LONGEST_LINE = 32, 800
 """An out-of-memory message has its last number after some 600 characters."""
-START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
+START = re.compile(
+    r"UserWarning: CUDA initialization: |busy or unavailable|RuntimeError: CUDA unknown error"
+)
 """Any other text of torch about the start of CUDA."""
 MISSING = re.compile(
     r"\s*((?:ImportError|OSError): lib\S{1,80}: cannot open shared object.{0,100})"
@@ -175,7 +184,7 @@ def read(lines: list[str]) -> Reading:
         kfd_error=_message(kfd[1]) if kfd else None,
         amd=True if kfd or (cuda and cuda[0].id == "rocm-no-gpu") else None,
         archs=tuple(archs.split()),
-        gpus=_gpus(gpu, lines if kernel else ()),
+        gpus=_gpus(gpu, lines if kernel or WITHOUT_CUDA in (cuda_error or "") else ()),
     )
     known = (archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
     return found if any(known) else Reading()
@@ -275,7 +284,8 @@ def _gpus(warned: re.Match[str] | None, lines: Sequence[str]) -> tuple[Gpu, ...]
 
 def mentioned(lines: Sequence[str]) -> tuple[Gpu, ...]:
     """The only model of a GPU that people mention in the lines."""
-    named = (" ".join(name.split()) for line in lines for name in MENTIONED.findall(line))
+    named = [" ".join(name.split()) for line in lines for name in MENTIONED.findall(line)]
+    named += [f"RTX {m[1]}{' Ti' * bool(m[2])}" for line in lines for m in SHORT.finditer(line)]
     models = {name for name in named if family_of(name)}
     return (gpu_named(0, models.pop()),) if len(models) == 1 else ()
 

@@ -10,15 +10,17 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.device import FREE, MEMORY_HEALTHY, NOT_SLOWED
 from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.host import Host, KernelEvent
-from doctor.facts.interpreter import Cuda, TorchGpu
+from doctor.facts.interpreter import Cuda, Torch, TorchGpu
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, Slice
+from doctor.facts.machine import Driver, Gpu, Slice
 from doctor.facts.views import JobGpu, JobGpus, match_gpus
 from doctor.hardware.xids import XIDS, Xid
 from doctor.job.job import Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 
 OK = Ended(how="ok")
+DRIVER = Driver(nvml=OK, cuda=OK, version="580.95.05", cuda_version=13000)
+TORCH = Torch(version="2.11.0+cu128", cuda="12.8")
 NOBODY = Unknown(reason="nvmlInit: NVML Shared Library Not Found (12)")
 GIB = 2**30
 HEALTHY: dict[str, Any] = {
@@ -65,7 +67,9 @@ def visible(
     return VISIBLE.judge(
         job=Job(gpus=need),
         host=host,
+        driver=DRIVER,
         gpus=gpus,
+        torch=TORCH,
         cuda=cuda,
         job_gpus=match_gpus(host, gpus, cuda),
         target=Target("nvidia" if gpus is not None else "rocm", ""),
@@ -83,7 +87,9 @@ def on_rocm(cuda: Cuda, need: int | None = None, **host: Any) -> Verdict:
     return VISIBLE.judge(
         job=Job(gpus=need),
         host=Host(**{"system": "Linux", "amd_devices": 1} | nodes | host),
+        driver=None,
         gpus=None,
+        torch=Torch(version="2.9.0+rocm6.4", hip="6.4"),
         cuda=cuda,
         job_gpus=Unknown(reason="no GPU was examined"),
         target=Target("rocm", ""),
@@ -187,6 +193,15 @@ def test_torch_that_could_not_tell_is_unknown(cuda: Cuda | Unknown | None) -> No
     assert visible(TWO, cuda, 3).status is Status.FAIL
 
 
+def test_a_driver_that_is_too_old_is_one_failure_and_that_is_drv002() -> None:
+    old = not_started("The NVIDIA driver on your system is too old (found version 11040).")
+    verdict = visible(TWO, old)
+    assert verdict.status is Status.UNKNOWN
+    assert "see DRV002" in verdict.summary
+    assert visible(TWO, old, 3).status is Status.FAIL  # two GPUs are too few all the same
+    assert visible(TWO, not_started("CUDA error: unknown error")).status is Status.FAIL
+
+
 def test_cuda_that_does_not_start_in_torch_fails() -> None:
     assert visible(TWO, not_started("CUDA error: unknown error")).status is Status.FAIL
     assert visible(TWO, Cuda(started=Ended(how="signal", detail="SIGSEGV"))).status is Status.FAIL
@@ -213,8 +228,8 @@ def test_an_option_of_the_allocator_is_named_where_it_stops_cuda(
 ) -> None:
     host, cuda = Host(system="Linux", nvidia_devices=2, env=env), not_started(detail)
     verdict = VISIBLE.judge(
-        job=Job(), host=host, gpus=TWO, cuda=cuda, job_gpus=match_gpus(host, TWO, cuda),
-        target=Target("nvidia", ""),
+        job=Job(), host=host, driver=DRIVER, gpus=TWO, torch=TORCH, cuda=cuda,
+        job_gpus=match_gpus(host, TWO, cuda), target=Target("nvidia", ""),
     )  # fmt: skip
     assert verdict.status is Status.FAIL
     unset = f"unset {' '.join(env)}"

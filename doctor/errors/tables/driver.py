@@ -139,11 +139,11 @@ ROWS = (
         examples=("nvmlInit: Driver Not Loaded",
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."),
         why="The driver's kernel module is not loaded, or the container has no GPUs.",
-        fix="In a container: start it with the GPUs (docker run --gpus all). On the host: load "
-            "the kernel module. If that fails, the kernel log says why: nouveau holds the GPU "
-            "(blacklist it), Secure Boot refuses an unsigned module, or it was built for "
-            "another kernel (reinstall the driver). In WSL: upgrade the driver of Windows and "
-            "WSL itself.",
+        fix="On the host: load the kernel module (sudo modprobe nvidia); if that fails, its "
+            "message and the kernel log say why. No module for this kernel: reinstall the driver "
+            "or run dkms autoinstall. Secure Boot refuses an unsigned one: enroll its key. "
+            "nouveau holds the GPU: blacklist it. In a container: start it with the GPUs (docker "
+            "run --gpus all). In WSL: upgrade the driver of Windows and WSL itself.",
         commands=("sudo modprobe nvidia",
             "lsmod | grep nouveau",
             *KERNEL_LOG),

@@ -71,7 +71,7 @@ ROWS = (
         errors=("RuntimeError", "AcceleratorError"),
         refines=("cuda-unavailable",),
         messages=(r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN|CUDA "
-              r"unknown error - this may be due",),
+              r"unknown error(?: - this may be due|\s{0,9}$)",),
         examples=("RuntimeError: CUDA error: unknown error",
             "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
               "environment",

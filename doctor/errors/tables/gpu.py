@@ -46,11 +46,12 @@ ROWS = (
               "seek for GPU arch : gfx1032"),
         why="The ROCm build or its libraries have no code for this GPU's gfx number, often that "
             "of the processor's own GPU, or an extension of the program has none.",
-        fix="Hide a GPU of the processor that rocminfo lists beside the card: HIP_VISIBLE_DEVICES "
-            "with the card's number. If it is the card: install the ROCm wheel whose list has it. "
-            "A consumer GPU runs with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for "
-            "gfx1031 to gfx1036, 11.0.0 for gfx1101 to gfx1103. Rebuild extensions with "
-            "PYTORCH_ROCM_ARCH set.",
+        fix="Install a ROCm build of torch with code for this GPU's gfx name (rocminfo prints "
+            "it): the newest for gfx115x and gfx12; no current wheel has gfx803 (RX 400 and "
+            "500). Hide a GPU of the processor beside the card: HIP_VISIBLE_DEVICES with the "
+            "card's number. A consumer GPU runs with the code of a sibling: "
+            "HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx1031 to gfx1036, 11.0.0 for gfx1101 to "
+            "gfx1103. Rebuild extensions with PYTORCH_ROCM_ARCH set.",
         owner=Owner.ENVIRONMENT,
         commands=("rocminfo | grep gfx",),
     ),
@@ -275,7 +276,7 @@ ROWS = (
                     "install or load the driver. Torch need not be reinstalled. On a machine "
                     "without a GPU choose the CPU in the code.",
                 ("nvidia-smi", "docker run --rm --gpus all ubuntu nvidia-smi")),
-            Wording(r"CUDA unknown error - this may be due to an incorrectly set up environment",
+            Wording(r"CUDA unknown error(?: - this may be due to an incorrectly set up|\s{0,9}$)",
                 "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
                     "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program "
                     "start.",

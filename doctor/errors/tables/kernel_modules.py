@@ -32,10 +32,13 @@ ROWS = (
             Wording(r"installed in this system is not supported by the\b",
                 "NVRM: installed in this system is not supported by the NVIDIA 550.163.01 "
                 "driver release.",
-                "This release of the driver does not know the GPU: the GPU is newer.",
-                "Install a newer branch of the driver, then reboot: 570 or newer for Blackwell "
-                "(RTX 50, RTX PRO, B200), with the open kernel module (nvidia-driver-580-open). "
-                "A GPU in confidential-computing mode needs a release that supports it.",
+                "This release of the driver does not drive the GPU: the GPU is newer, or it is "
+                "the virtual GPU (vGPU) of a virtual machine.",
+                "Install the driver that supports this GPU, then reboot: 570 or newer for "
+                "Blackwell (RTX 50, RTX PRO, B200), with the open kernel module "
+                "(nvidia-driver-580-open); in a virtual machine, where the release is newer than "
+                "the GPU, the guest driver (GRID) that belongs to its host's vGPU. A GPU in "
+                "confidential-computing mode needs a release that supports it.",
                 ("cat /proc/driver/nvidia/version",
                     "lspci -nn -d 10de:")),
             Wording(r"supported through the NVIDIA \d{3}\.xx Legacy|driver will "
