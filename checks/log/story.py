@@ -33,6 +33,8 @@ ENDS_OTHERS = "Forcefully terminating all other processes"
 CANCELLED = "scheduler-ended"
 OF_PROGRAM = re.compile(r"\bXid\b.{0,40}: (?:13|31|43|45)\b")
 """What the driver prints of a fault of the program, which prints more."""
+OF_ANOTHER = ("spawn_main", "_bootstrap_inner")
+"""Functions in which the end of what is read is that of another process."""
 CONFIRMED = frozenset(
     ("confirmed", "memcg", "slurm", "kubernetes", "ray", "transient", "persistent")
 )
@@ -217,8 +219,10 @@ def _role(event: LogEvent) -> str:
 
 
 def _is_of_spawned(event: LogEvent) -> bool:
-    """Whether a child got less than it needs from its parent, which failed while it sent it."""
-    return "EOFError" in event.text and "spawn_main" in event.groups.get("functions", "")
+    """Whether a child got less than it needs from its parent, which failed while it sent it, or a
+    thread waited for a process that had ended."""
+    functions = event.groups.get("functions", "")
+    return "EOFError" in event.text and any(each in functions for each in OF_ANOTHER)
 
 
 def class_of(event: LogEvent) -> Cause:

@@ -28,7 +28,9 @@ BARE = re.compile(
     r"Exception)):(?: (?P<message>\S.*)|\s*)$"
 )
 """An exception without a traceback: a log that was cut, a notebook, a server's log."""
-BARE_CUES = (b"Error:", b"Exception:")
+ARGPARSE = re.compile(r"^(?P<exception>[\w./-]{1,120}\.py: error): (?P<message>\S.*)$")
+"""How a program ends that refuses its command line."""
+BARE_CUES = (b"Error:", b"Exception:", b".py: error:")
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
 CODE = ("    ", "│", "|")
@@ -84,6 +86,8 @@ def is_installed(path: str) -> bool:
 def bare_exception(text: str) -> re.Match[str] | None:
     """The exception that a line without a traceback consists of."""
     body = split_prefix(text)[1][:2000]
+    if ".py: error:" in body:
+        return ARGPARSE.match(body)
     return BARE.match(body) if "Error:" in body or "Exception:" in body else None
 
 
