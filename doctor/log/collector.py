@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 from doctor._util.median import median
 from doctor.errors.match import TRIED_AGAIN
 from doctor.facts.log import LogEvent, RankSeen
-from doctor.log.appended import EARLIER, Appended
+from doctor.log.appended import Appended, apart
 from doctor.log.launcher import Launcher
 from doctor.log.lines import Line, excerpt, local_rank, time_of
 from doctor.log.patterns import Gate
@@ -53,6 +53,8 @@ OTHER = re.compile(
     r"?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
 )
 """How a line begins that is no part of the message above it."""
+PASSED_OVER = re.compile(r"\W{0,3}[Ss]kip(?:ped|ping)?\b")
+"""How a line begins with which a program leaves something out and goes on."""
 _TRIED_AGAIN = re.compile(TRIED_AGAIN)
 MOST_LINES = 8
 """Lines that an event keeps: the first one and its frames, and later ones of the same class, which
@@ -153,6 +155,8 @@ class Collector:
             return
         traceback, body = ended or (None, "")
         matched = next(self.gate.matches_of(line.patterns, line.text), None)
+        if matched and not traceback and PASSED_OVER.match(line.text):
+            return
         if self._appended.begins_after(traceback, line.text, matched[0].name if matched else ""):
             self._of_earlier, self._bare = self._at_end, None
         if matched:
@@ -273,27 +277,20 @@ class Collector:
 
     def events(self, lines: int = 0) -> tuple[tuple[LogEvent, ...], tuple[LogEvent, ...]]:
         """The events, and the harmless ones, when the file ends after so many lines."""
-        self._tell_runs_apart()
+        self._events = apart(
+            self._events,
+            self._of_earlier,
+            lines,
+            ranked=bool(self.ranks) or self.rank is not None,
+            account=self.launcher.causes[-1].last_line if self.launcher.causes else 0,
+        )
+        self._of_earlier = 0
         harmful = [self._complete(event) for event in self._events if not event.harmless]
         harmless = [self._complete(event) for event in self._events if event.harmless]
         if self._bare and 0 <= lines - self._bare.last_line < END:
             last = self._complete(self._bare)
             harmful += [] if last.recovered else [last]
         return tuple(harmful), tuple(harmless)
-
-    def _tell_runs_apart(self) -> None:
-        """What ended earlier runs of the file is no failure of the last one; where the file has
-        ranks, those are of one run."""
-        if not (self.ranks or self.launcher.causes or self.rank is not None):
-            for event in self._events[: self._of_earlier]:
-                if not event.harmless:
-                    event.groups[EARLIER], event.recovered = "1", True
-            return
-        for event in reversed(self._events):
-            if event.former:
-                event.former.join(event)
-        self._events = [event for event in self._events if event.former is None]
-        self._of_earlier = 0
 
     def _complete(self, event: _Event) -> LogEvent:
         steps = self.progress - event.progress

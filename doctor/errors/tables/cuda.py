@@ -247,8 +247,8 @@ ROWS = (
             "undefined symbol"),
         examples=("RuntimeError: Library cublas64_11.dll is not found or cannot be loaded",
             "RuntimeError: Error in dlopen: libnvrtc.so: cannot open shared object file",
-            "FileNotFoundError: Could not find module 'C:\\\\dgl\\\\dgl.dll' (or one of its dependencies)."
-              " Try using the full path with constructor syntax.",
+            r"FileNotFoundError: Could not find module 'C:\dgl\dgl.dll' (or one of its "
+              "dependencies). Try using the full path with constructor syntax.",
             "OSError: libcudart.so.13: cannot open shared object file: No such file or directory",
             "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4"),
         why="A shared library is missing, or was built for another one.",

@@ -205,8 +205,8 @@ ROWS = (
               "    a.b\nAttributeError: 'Net' object has no attribute 'b'",
             '  File "/opt/unsloth/models/llama.py", line 3, in f\n'
               "    b\nNameError: name 'b' is not defined",
-            "RuntimeError: Direct module loading failed for UnslothGKDTrainer: non-default argument "
-              "follows default argument (UnslothGKDTrainer.py, line 620)",
+            "RuntimeError: Direct module loading failed for UnslothGKDTrainer: non-default "
+              "argument follows default argument (UnslothGKDTrainer.py, line 620)",
             "AttributeError: _unwrapped_old_generate",
             "RuntimeError: Unsloth: Please file a bug report! Error patching SFTTrainer"),
         why="The error of a call was raised in code of an installed library: the libraries around "
