@@ -54,7 +54,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     about += culprit.summary + "; " if culprit else ""
     lost = restarts.lost(log, event)
     about += lost.summary + "; " if lost else ""
-    hung = standstill(event) if event.name in ENDED_FROM_OUTSIDE else None
+    hung = standstill(event, log) if event.name in ENDED_FROM_OUTSIDE else None
     stood = f"; {hung.summary}" if hung else ""
     message = f"first cause, {where(event)}: {about}{detail_of(row, event)}{stood}"
     places = (

@@ -39,6 +39,7 @@ from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Status, Verdict, note, ok, skip, unknown, warn
+from doctor.log.appended import EARLIER
 from doctor.log.collector import ENDED
 
 SCALER = "scaler-collapse"
@@ -209,9 +210,12 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         return _warned_of(row, own, log, torch)
     if own := [event for event in story.overcome if event.name == row.id]:
         ended = all(ENDED in event.groups for event in own)
+        earlier = all(EARLIER in event.groups for event in own)
         after = "after the training had ended well" if ended else "training went on after it"
+        after = "it ended an earlier run of the same file" if earlier else after
         warning = _warning(row, own, log, torch, f"; {after}")
-        return warning if _is_warned(row) else replace(warning, status=Status.NOTE)
+        is_warned = _is_warned(row) and not earlier
+        return warning if is_warned else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
         return skip(consequence(own, story.first))
     if row.id == WITHOUT_GPU[0] and (found := on_cpu(log)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from doctor.facts.log import LogEvent
+from doctor.facts.log import Log, LogEvent
 from doctor.log.collector import LAST_LINE, QUIET
 
 HUNG = "The run hung long before it was ended, so more time does not help."
@@ -17,6 +17,11 @@ SHOWN = (
     "py-spy dump --pid of each rank shows where it waits; a shorter timeout "
     "(init_process_group(timeout=...)) with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 ends such a run with "
     "the collective that is missing."
+)
+WITHOUT_STEPS = (
+    "Not one step is in this file, so it may be the standard error alone: look in the other file "
+    "of the job. If steps go on there to the end, ask for the time that the run needs, save "
+    "checkpoints and resume; else it hung."
 )
 OVER = re.compile(
     r"\b(?:done|finish(?:ed)?|completed?|ended|took|saved|wrote|written|loaded|loss|acc\w*|skip\w*)"
@@ -82,7 +87,7 @@ class Standstill:
     """Whether the last line names the phase in which it hung."""
 
 
-def standstill(event: LogEvent) -> Standstill | None:
+def standstill(event: LogEvent, log: Log) -> Standstill | None:
     """How a run stood still before this event ended it."""
     seconds, last = int(event.groups.get(QUIET, "0")), event.groups.get(LAST_LINE, "")
     if not seconds:
@@ -93,4 +98,6 @@ def standstill(event: LogEvent) -> Standstill | None:
     after = f" after {last!r}" if last else ""
     summary = f"before it nothing was logged for {seconds / 3600:.1f} h{after}"
     fix = f"{HUNG} {phase.fix} {SHOWN}" if phase else f"{HUNG} {ANYWHERE}"
+    if phase is None and not any(curve.path == event.path for curve in log.curves):
+        fix = f"{WITHOUT_STEPS} {ANYWHERE}"
     return Standstill(summary, fix, known=phase is not None)

@@ -80,7 +80,7 @@ def _story_of(same: _Same) -> Story:
     settled = [event for event in known if _is_settled(event, log)]
     warnings = [each for each in known if _role(each) == "warning" and each not in settled]
     serious = [event for event in known if _role(event) != "warning"]
-    open_ = [event for event in serious if not _is_overcome(event)]
+    open_ = [event for event in serious if not _is_overcome(event) and event not in settled]
     candidates = [event for event in open_ if _role(event) in BEGINNINGS]
     by_time = _comparable(candidates)
     files = {file.path: number for number, file in enumerate(log.files)}
@@ -112,13 +112,19 @@ def _story_of(same: _Same) -> Story:
     )
 
 
+ON_THE_CPU, WARNED = ("driver-too-old",), "UserWarning: CUDA initialization"
+OF_GPU = re.compile(r"cuda|gpu|nvidia|nvml|nccl|triton|device|bf16|fp16|half", re.IGNORECASE)
+"""What an exception names that may follow from a GPU that cannot be used."""
 STATED = {"nothing-trainable": "trainable_params"}
 """Warnings about a number, and the setting that a later line may state above 0: the parameters
 before an adapter is added."""
 
 
 def _is_settled(event: LogEvent, log: Log) -> bool:
-    """Whether a later line says that what a warning asks for was done, and steps followed."""
+    """Whether a later line says that what a warning asks for was done, and steps followed; or a
+    program went on without its GPU, and failed of something else."""
+    if event.name in ON_THE_CPU and WARNED in event.text and _fails_by_itself(event, log):
+        return True
     after = [each for each in log.stated if each.path == event.path and each.line > event.line]
     if any(each.number and each.name == STATED.get(event.name) for each in after):
         return True
@@ -132,6 +138,16 @@ def _is_settled(event: LogEvent, log: Log) -> bool:
             for each in log.harmless
         )
     )
+
+
+def _fails_by_itself(warned: LogEvent, log: Log) -> bool:
+    """Whether the exceptions of the program below a warning are not about the GPU."""
+    below = [
+        each
+        for each in log.events
+        if each.path == warned.path and each.line > warned.line and "code" in each.groups
+    ]
+    return bool(below) and not any(OF_GPU.search(each.text) for each in below)
 
 
 def _is_overcome(event: LogEvent) -> bool:

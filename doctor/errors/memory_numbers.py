@@ -19,10 +19,9 @@ UNITS = {"bytes": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB, "TiB": GIB * 1024,
          "KB": 1000, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1024}  # fmt: skip
 ONE_REQUEST, FULL, OTHER_PROCESS = "one-request", "full", "other-process"
 """Kinds of messages: no batch changes it; the step needs too much; it is another's memory."""
-OTHERS = 0.15
-"""Share of the GPU that must be unaccounted for before other processes are blamed. Our own number:
-CUDA's own context and libraries take up to about 1 GiB."""
-
+OTHERS, CONTEXT = 0.15, GIB
+"""Share of the GPU, and bytes, that must be unaccounted for before other processes are blamed. Our
+own numbers: CUDA's own context and libraries take up to about 1 GiB."""
 
 BESIDE = 0.25
 """Share of the GPU that this process holds outside torch before another library is blamed. Our own
@@ -70,6 +69,15 @@ class Numbers:
     allocated: float | None
     reserved: float | None
     """Reserved by the allocator and not in use."""
+    before_segments: bool = False
+    """Whether the wording is of a torch before 2.1, which refuses expandable_segments."""
+
+    @property
+    def missing(self) -> float | None:
+        """Neither free nor this process's."""
+        if self.free is None or self.capacity is None or self.own is None:
+            return None
+        return self.capacity - self.free - self.own
 
 
 def read_numbers(text: str) -> Numbers:
@@ -85,6 +93,7 @@ def read_numbers(text: str) -> Numbers:
         own=_bytes(OWN, text) if OWN.search(text) else total,
         allocated=allocated,
         reserved=reserved,
+        before_segments=total is not None,
     )
 
 
@@ -118,15 +127,22 @@ def describe_oom(text: str) -> Described | None:
         return Described(ONE_REQUEST, f"{head}: one request takes nearly the whole GPU", LARGEST)
     if foreign := _foreign(numbers, head):
         return foreign
+    others = _others(numbers, head)
     pieces = max(request, PIECES * capacity)
     if numbers.reserved is not None and numbers.reserved >= pieces and own < IN_USE * capacity:
-        return Described(
-            "fragmentation",
-            f"{head}: {gib(numbers.reserved)} are reserved by torch and unused, but in pieces",
-            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before torch starts, and keep "
-            "shapes equal from step to step (padding to fixed lengths).",
-        )
-    return _others(numbers, head) or _full(numbers, head)
+        mostly = numbers.missing is not None and numbers.missing > capacity / 2
+        return (mostly and others) or _fragmented(numbers, head)
+    return others or _full(numbers, head)
+
+
+def _fragmented(numbers: Numbers, head: str) -> Described:
+    option = "max_split_size_mb:128" if numbers.before_segments else "expandable_segments:True"
+    return Described(
+        "fragmentation",
+        f"{head}: {gib(numbers.reserved or 0.0)} are reserved by torch and unused, but in pieces",
+        f"Set PYTORCH_CUDA_ALLOC_CONF={option} before torch starts, and keep "
+        "shapes equal from step to step (padding to fixed lengths).",
+    )
 
 
 def _others(numbers: Numbers, head: str) -> Described | None:
@@ -136,7 +152,7 @@ def _others(numbers: Numbers, head: str) -> Described | None:
     if numbers.free is None or numbers.capacity is None or own is None:
         return None
     missing = numbers.capacity - numbers.free - own
-    if missing < least * numbers.capacity:
+    if missing < max(CONTEXT, least * numbers.capacity):
         return None
     return Described(
         OTHER_PROCESS,
@@ -167,7 +183,7 @@ def _full(numbers: Numbers, head: str) -> Described:
     joined = (
         f" expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF gives back {gib(numbers.reserved)} "
         "at most."
-        if numbers.reserved
+        if numbers.reserved and not numbers.before_segments
         else ""
     )
     allocated = f", {gib(numbers.allocated)} allocated" if numbers.allocated is not None else ""

@@ -44,6 +44,10 @@ STAGES = (
         "Training fits, the gathered checkpoint does not: save shards "
         "(SHARDED_STATE_DICT, torch.distributed.checkpoint), or gather with offload_to_cpu=True "
         "and rank0_only=True; DeepSpeed: stage3_gather_16bit_weights_on_model_save=false."),
+    _stage(r"backward_prologue", "for DeepSpeed's bucket of gradients",
+        "ZeRO allocates a whole bucket of reduce_bucket_size elements beside the model: lower it "
+        "(and allgather_bucket_size) in zero_optimization, to 5e8 or less, or turn "
+        "overlap_comm off, which takes a second one."),
     _stage(r"_init_group|_multi_tensor_\w+|_single_tensor_\w+|_fused_\w+|adamw?|init_state|"
         r"_initialize_states|initialize_optimizer_states", "as the optimizer makes its states",
         "Weights, gradients and activations fit; the optimizer's states come on top at the first "

@@ -28,10 +28,14 @@ BARE = re.compile(
     r"Exception)):(?: (?P<message>\S.*)|\s*)$"
 )
 """An exception without a traceback: a log that was cut, a notebook, a server's log."""
-BARE_CUES = (b"Error:", b"Exception:")
+ARGPARSE = re.compile(r"^(?P<exception>[\w./-]{1,120}\.py: error): (?P<message>\S.*)$")
+"""How a program ends that refuses its command line."""
+BARE_CUES = (b"Error:", b"Exception:", b".py: error:")
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
 CODE = ("    ", "│", "|")
+STARTERS = {"_run_module_as_main", "_run_code"}
+"""Functions of runpy, below which a program begins that was started with -m."""
 OF_FRAME = ('  File "', "    ")
 INSIDE = (" ", "\t", "│", "╭", "╰", "|", "❱", "+", "^", "~")
 
@@ -51,6 +55,8 @@ class Traceback:
     """The line of that frame as the traceback has it."""
     functions: deque[str] = field(default_factory=lambda: deque(maxlen=24))
     """Of the last frames, the innermost last."""
+    program: str = ""
+    """The file that Python was started with, where the traceback begins at its first level."""
     _is_own: bool = False
 
     def add(self, body: str) -> None:
@@ -59,6 +65,8 @@ class Traceback:
         match = FRAME.search(body) or RICH_FRAME.search(body)
         if match:
             self.frames.clear()
+            if match[3] == "<module>" and not set(self.functions) - STARTERS:
+                self.program = match[1]
             self.functions.append(match[3] or "")
             self._is_own = not is_installed(match[1])
             if self._is_own:
@@ -78,6 +86,8 @@ def is_installed(path: str) -> bool:
 def bare_exception(text: str) -> re.Match[str] | None:
     """The exception that a line without a traceback consists of."""
     body = split_prefix(text)[1][:2000]
+    if ".py: error:" in body:
+        return ARGPARSE.match(body)
     return BARE.match(body) if "Error:" in body or "Exception:" in body else None
 
 

@@ -270,8 +270,10 @@ def _skips(skipped: Curve) -> Verdict:
 
 
 def _scale(scale: Curve) -> Verdict:
+    """A scale of 0 at first is a setting: it is to be found."""
     values = values_of(scale)
-    low = next((at for at, value in enumerate(values) if value < 1), None)
+    moved = next((at for at, value in enumerate(values) if value), len(values))
+    low = next((at for at, value in enumerate(values) if value < 1 and at >= moved), None)
     if low is not None:
         return fail(
             f"the loss scale fell to {values[low]:g} at {step_at(scale, low)}; at least 1 is "

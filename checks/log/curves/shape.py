@@ -232,6 +232,8 @@ def _rate(log: Log, rate: Curve) -> Verdict:
 def _always_zero(log: Log, rate: Curve) -> Verdict:
     if len(rate.values) < 3:
         return skip("the learning rate is 0 at the first logged steps, as in a warm-up")
+    if any(each.name == "scaler-collapse" and each.path == rate.path for each in log.events):
+        return skip("the loss scale collapsed: no step moves the schedule")
     if skips_all(log, rate):
         return skip("no gradient is finite, so that no step moves the schedule: see LOG092")
     if _improves(partner(log, rate, "loss")):

@@ -213,6 +213,29 @@ ROWS = (
         sources=("torch-distributed-debug",),
     ),
     Cause(
+        id="environment-not-activated",
+        messages=(
+            r"CondaError: Run 'conda init' before 'conda activate'|Your shell has not been "
+            r"properly configured to use 'conda activate'|"
+            r"line \d{1,6}: (?:\S{0,200}/)?(?:conda|activate|conda\.sh): (?:command not found|No "
+            r"such file)",
+            r"EnvironmentNameNotFound: Could not find conda environment",
+        ),
+        examples=(
+            "CondaError: Run 'conda init' before 'conda activate'",
+            "/var/spool/slurmd/job5/slurm_script: line 12: activate: No such file or directory",
+            "EnvironmentNameNotFound: Could not find conda environment: train",
+        ),
+        why="The job script could not activate its environment, and went on with the python of the "
+        "shell, which lacks the packages.",
+        fix="Activate it in a way that a batch shell knows: source "
+        "~/miniconda3/etc/profile.d/conda.sh && conda activate NAME (or conda run -n NAME python "
+        "train.py, or the path of the environment's python), and begin the script with set -e, so "
+        "that it ends there.",
+        role="condition",
+        explains=("import-failed", "pip-refuses"),
+    ),
+    Cause(
         id="no-batch-formed",
         messages=(
             r"Num examples = 0\b|Total optimization steps = 0\b",

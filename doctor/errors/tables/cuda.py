@@ -239,13 +239,16 @@ ROWS = (
         commands=LD_PATHS, sources=("pytorch-180713",),
         owner=Owner.ENVIRONMENT, next_check="TOR004"),
     Cause(id="library-does-not-fit",
-        errors=("OSError", "ImportError"),
+        errors=("OSError", "ImportError"), refines=("file-missing",),
         messages=("Error in dlopen",
             r"cannot open shared object file|[Ll]ibrary \S{3,60}\.(?:dll|so[.\d]{0,8}) is not "
             r"found",
+            r"Could not find module '[^'\n]{1,300}\.dll'",
             "undefined symbol"),
         examples=("RuntimeError: Library cublas64_11.dll is not found or cannot be loaded",
             "RuntimeError: Error in dlopen: libnvrtc.so: cannot open shared object file",
+            r"FileNotFoundError: Could not find module 'C:\dgl\dgl.dll' (or one of its "
+              "dependencies). Try using the full path with constructor syntax.",
             "OSError: libcudart.so.13: cannot open shared object file: No such file or directory",
             "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4"),
         why="A shared library is missing, or was built for another one.",

@@ -57,16 +57,19 @@ ROWS = (
             "install ffmpeg).",
         sources=("audio-4182", "voxcpm-139"), owner=Owner.ENVIRONMENT),
     Cause(id="dataset-column-missing",
-        errors=("KeyError",),
+        errors=("KeyError", "ValueError"),
         refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
         messages=(r"KeyError: '(?:text|texts|prompt|prompts|messages|conversations?|chosen|"
             r"rejected|completion|instruction|output|response|question|answer|content|images?|"
             r"audio|labels?|input_ids|source|target|sentence\d?|query|tokens)'",
             r'(?:Column|column) .{1,80} not in the dataset|features\[\"\w{1,40}\"\]',
             r"didn't find \[.{1,120}\] in \['__key__'|KeyError: '(?:observation|action|episode|"
-            r"next)\.?[\w.]{0,60}'"),
+            r"next)\.?[\w.]{0,60}'",
+            r"didn't pass a `dataset_text_field` or `formatting_func`"),
         examples=("ValueError: didn't find ['y.txt'] in ['__key__', 'x.pyd']",
             "KeyError: 'text'",
+            "ValueError: You passed `packing=False` to the SFTTrainer/SFTConfig, but you didn't "
+              "pass a `dataset_text_field` or `formatting_func` argument.",
             'KeyError: "Column labels not in the dataset. Current columns in the dataset: '
             "['text']\""),
         why="The data set, or what its preprocessing returns, has no column of that name.",

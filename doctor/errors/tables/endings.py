@@ -194,7 +194,9 @@ ROWS = (
         messages=(r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
               r"axolotl|llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
               r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
-              r"NameError|UnboundLocalError): ",),
+              r"NameError|UnboundLocalError): ",
+            r"Direct module loading failed for Unsloth\w{1,40}|AttributeError: _unwrapped_old_gen|"
+              r"Error patching \w{1,40}Trainer"),
         examples=('/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n    '
               'ids = inputs["ids"]\n' "TypeError: list indices must be integers or slices, not str",
             '  File "/opt/trl/trainer/utils.py", line 3, in f\n'
@@ -202,7 +204,11 @@ ROWS = (
             '  File "/opt/peft/tuners/lora.py", line 3, in f\n'
               "    a.b\nAttributeError: 'Net' object has no attribute 'b'",
             '  File "/opt/unsloth/models/llama.py", line 3, in f\n'
-              "    b\nNameError: name 'b' is not defined"),
+              "    b\nNameError: name 'b' is not defined",
+            "RuntimeError: Direct module loading failed for UnslothGKDTrainer: non-default "
+              "argument follows default argument (UnslothGKDTrainer.py, line 620)",
+            "AttributeError: _unwrapped_old_generate",
+            "RuntimeError: Unsloth: Please file a bug report! Error patching SFTTrainer"),
         why="The error of a call was raised in code of an installed library: the libraries around "
             "it are of other releases than it was written for, or it was given something of "
             "another kind.",

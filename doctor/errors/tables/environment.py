@@ -122,7 +122,16 @@ ROWS = (
             "(local_files_only=True), or check network, proxy and token.",
         sources=("transformers-hub",), owner=Owner.ENVIRONMENT),
     Cause(id="shell-cannot-run-it",
+        refines=("file-missing",),
         wordings=(
+            Wording(r"No such file or directory: '(?:git-lfs|git|ffmpeg|ffprobe|nvcc|ninja|gcc|"
+                r"g\+\+|nvidia-smi)'",
+                "FileNotFoundError: [Errno 2] No such file or directory: 'git-lfs'",
+                "A program that a library starts is not installed, or not on PATH.",
+                "Install it (apt-get install git-lfs, ffmpeg, ninja-build; conda install -c "
+                "conda-forge NAME), for Git LFS then run git lfs install; on a cluster load its "
+                "module in the job script.",
+                ('echo "$PATH"',)),
             Wording(r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|"
                 r"axolotl|swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|git|conda|module|"
                 r"source|uv|pip3?|cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: "

@@ -83,6 +83,7 @@ ROWS = (
               r"(?P<what>.{0,300})",
             r"does not appear to have a file named (?P<file>\S{1,200})",
             r"Error no file named \S{1,200}",
+            r"(?:Error|Exception): Dataset not found\b",
             r"PermissionError: \[Errno 13\]",
             r"can't open file '(?P<script>[^'\n]{1,300})': \[Errno 2\]",
             r"(?:Error|Exception): (?:[^\n:]{0,60} )?(?:[Dd]irectory|[Ff]ile|[Pp]ath|[Ff]older|"
@@ -92,6 +93,7 @@ ROWS = (
             "OSError: /models/a does not appear to have a file named config.json.",
             "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
             "directory a.",
+            "Exception: Dataset not found.",
             "PermissionError: [Errno 13] Permission denied: '/data/out'",
             "python: can't open file '/job/train.py': [Errno 2] No such file or directory",
             "CheckpointingException: Checkpoint directory /ckpt/iter_10 does not exist"),

@@ -63,7 +63,8 @@ ROWS = (
             r"[Ss]ignal 9 \(SIGKILL\) received",
             r"terminated with signal SIGKILL|exited on signal 9\b|xited with code -9\b",
             r"died with <Signals\.SIGKILL: 9>",
-            r"^\s{0,20}Killed\s{0,20}$|: line \d+: {1,9}\d+ Killed\b",
+            r"^\s{0,20}Killed\s{0,20}$|: line \d+: {1,9}\d+ Killed\b|\bmake(?:\[\d+\])?: \*\*\* "
+            r"\[[^\]\n]{1,200}\] Killed",
             r"exit status 137\b|exit code:? 137\b|xited with code 137\b|exitcode {0,4}: 137\b",
             "(?P<confirmed>[Oo]ut of memory: Kill(?:ed)? process)",
             "(?P<memcg>Memory cgroup out of memory: Kill)",
@@ -85,6 +86,7 @@ ROWS = (
             "<Signals.SIGKILL: 9>.",
             "Killed",
             "bash: line 1: 12345 Killed                  python train.py",
+            "make: *** [Makefile:22: train] Killed",
             "pod exited with exit code 137",
             "[55.1] Out of memory: Killed process 4242 (python) total-vm:91234kB",
             "Memory cgroup out of memory: Killed process 77 (pt_data_worker)",

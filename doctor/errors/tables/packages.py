@@ -190,10 +190,13 @@ ROWS = (
             r"No module named '(?:transformers|torch|torchvision|torchaudio|trl|peft|accelerate|"
             r"datasets|deepspeed|diffusers|huggingface_hub|vllm|pytorch_lightning|lightning|"
             r"bitsandbytes|triton|xformers|flash_attn|unsloth|unsloth_zoo|megatron|apex|"
-            r"tokenizers|numpy|wandb|ray|verl|nemo|timm|sklearn|keras|langchain|ultralytics)\."),
+            r"tokenizers|numpy|wandb|ray|verl|nemo|timm|sklearn|keras|langchain|ultralytics|lerobot|"
+            r"gsplat|nerfstudio|mmcv|mmdet|mmengine|monai|open_clip|sentence_transformers|"
+            r"torch_geometric|fairseq|speechbrain)\."),
         examples=("ImportError: cannot import name 'GRPOConfig' from 'trl' "
             "(/opt/trl/__init__.py)",
-            "ModuleNotFoundError: No module named 'transformers.modeling_layers'"),
+            "ModuleNotFoundError: No module named 'transformers.modeling_layers'",
+            "ModuleNotFoundError: No module named 'lerobot.common'"),
         why="The package is installed, in a version that has no such name or module: older or "
             "newer than the code that imports it; or a file of the program has the package's "
             "name.",
@@ -254,8 +257,8 @@ ROWS = (
             r"dispatch_model|flash_attn_\w{1,40}|flash_attention_\w{1,30}|"
             r"apply_rotary_pos_emb\w{0,20}|causal_mask|init_process_group)\(\) got an "
             r"unexpected keyword",
-            r"AttributeError: type object '\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator|"
-            r"Model)' has no attribute '\w{1,200}'",
+            r"AttributeError: type object '\w{0,40}(?:Trainer|TrainingArguments|Config|Tokenizer|"
+            r"Accelerator|Model)' has no attribute '\w{1,200}'",
             r"module (?:diffusers|transformers|torchvision) has no attribute \w"),
         examples=("TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
             "AttributeError: module 'numpy' has no attribute 'object'",

@@ -181,6 +181,15 @@ ROWS = (
         ),
         wordings=(
             Wording(
+                r"\.py: error: argument [^\n]{1,300}: (?!invalid choice)",
+                "train.py: error: argument --fp16: Truthy value expected: got s",
+                "An argument of the command line has a value of another type than it takes, or "
+                "none.",
+                "Correct that argument in the command or the job script: look at the word behind "
+                "it there, a lost line continuation (a space behind the backslash), an empty "
+                "variable of the shell, and quotes.",
+            ),
+            Wording(
                 r"unrecognized arguments:|remaining_argv|[Nn]o such option|[Uu]nknown (?:option|"
                 r"argument|flag|parameter|keyword|key)s?\b|"
                 r"are not used by the HfArgumentParser|"

@@ -30,7 +30,9 @@ ROWS = (
         why="The object has no such attribute: another spelling, another class than expected, "
             "or a dict instead of an object.",
         fix="Compare the name with what __init__ assigns (the class in the message is what the "
-            "object is), and read a dict with value['name'].",
+            "object is), and read a dict with value['name']. Where the class is not yours, the "
+            "program and that library, or two parts of a repository, are of different releases: "
+            "update them together.",
         sources=("python-exceptions",)),
     Cause(id="name-undefined",
         errors=("NameError", "UnboundLocalError"),

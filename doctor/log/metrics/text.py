@@ -32,8 +32,8 @@ def _not_of_an_evaluation(first: str) -> str:
 METRIC = re.compile(
     (
         rf"({_name_expression()})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
-        r"(?:\s{0,4}[:=]\s{0,12}(?:tensor\()?['\"]?"
-        r"|\s{1,4}(?:is |was )?(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
+        r"(?:\s{0,4}[:=]\s{0,12}(?:tensor)?\(?['\"]?"
+        r"|\s{1,4}(?:is |was )?(?=[-+]?(?:(?:nan|inf)\b(?! or\b)|\d{1,40}\.\d)))"
         r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))"
         r"((?:,\d{3}){1,4}(?!\d))?s?(?![\w.])"
     ).encode()
