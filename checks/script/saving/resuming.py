@@ -24,9 +24,23 @@ def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
         if call.name != "torch.save" or len(call.args) < 2:
             continue
         for option in evaluate.options(reading, call.args[0], call):
-            if option.kind == "dict" and option.keys and len(option.items) == len(option.keys):
+            if is_written_out(option):
                 found.append((call, option))
     return found
+
+
+def is_written_out(option: Value) -> bool:
+    """A dictionary of which all keys are known."""
+    return option.kind == "dict" and bool(option.keys) and len(option.items) == len(option.keys)
+
+
+def _grows(reading: Training, call: Call) -> bool:
+    """What is saved gets entries behind its first assignment, or is joined from others."""
+    given = call.args[0]
+    options = evaluate.options(reading, given, call)
+    parts = (each.target for each in reading.stores)
+    later = bool(given.name) and any(part.startswith(f"{given.name}[") for part in parts)
+    return later or not all(is_written_out(option) for option in options)
 
 
 def loaded_names(reading: Training) -> Iterator[tuple[str, Call]]:
@@ -75,15 +89,11 @@ def key_missing(reading: Training) -> Iterator[Match]:
     """A key is read of a file that this script writes without it."""
     saves = [other for other in reading.named("save") if other.name == "torch.save"]
     written = saved_dictionaries(reading)
-    if not written or {id(call) for call in saves} != {id(call) for call, _ in written}:
+    known = {id(call) for call, _ in written if not _grows(reading, call)}
+    if not written or {id(call) for call in saves} != known:
         return
     keys = {key for _, saved in written for key in saved.keys}
     paths = [call.args[1] for call, _ in written]
-    if reading.mentions("update", "setdefault") and any(
-        a.target.endswith("]") and a.target.partition("[")[0] in ("state", "checkpoint", "ckpt")
-        for a in reading.assignments
-    ):
-        return
     for name, load in loaded_names(reading):
         if not load.args or load.args[0].kind == "other" or load.args[0] not in paths:
             continue
