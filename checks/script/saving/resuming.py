@@ -24,14 +24,16 @@ def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
         if call.name != "torch.save" or len(call.args) < 2:
             continue
         for option in evaluate.options(reading, call.args[0], call):
-            if is_written_out(option):
+            if option.kind == "dict" and option.keys and len(option.items) == len(option.keys):
                 found.append((call, option))
     return found
 
 
-def is_written_out(option: Value) -> bool:
-    """A dictionary of which all keys are known."""
-    return option.kind == "dict" and bool(option.keys) and len(option.items) == len(option.keys)
+def _is_whole(option: Value) -> bool:
+    """A dictionary of which all keys are known: {**other, "key": value} has those of another."""
+    if option.kind != "dict" or not option.keys or len(option.items) != len(option.keys):
+        return False
+    return set(option.names) <= {name for item in option.items for name in item.all_names}
 
 
 def _grows(reading: Training, call: Call) -> bool:
@@ -40,7 +42,7 @@ def _grows(reading: Training, call: Call) -> bool:
     options = evaluate.options(reading, given, call)
     parts = (each.target for each in reading.stores)
     later = bool(given.name) and any(part.startswith(f"{given.name}[") for part in parts)
-    return later or not all(is_written_out(option) for option in options)
+    return later or not all(_is_whole(option) for option in options)
 
 
 def loaded_names(reading: Training) -> Iterator[tuple[str, Call]]:
