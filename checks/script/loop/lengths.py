@@ -180,6 +180,7 @@ RULES = (
         fires=(
             "next(iter(loader)) in the loop that trains, of a loader that shuffles",
             "`if step % 100:` around a step, a save or an evaluation",
+            "`if main and (step % log_every or step == last):` without == 0",
         ),
         errors=("next(iter(loader)) in the loop that trains, of a loader in order",),
         fix="for batch in loader, or one iterator before the loop; `if step % 100 == 0:`.",
