@@ -86,8 +86,7 @@ def _of(reading: Reading, value: Value, at: _Place, walk: _Walk, depth: int) -> 
     if value.kind == "item" and len(value.items) == 2:
         return _of_item(reading, value, at, walk, depth)
     if value.kind == "other" and value.name in ARITHMETIC and len(value.items) == 2:
-        parts = [_of(reading, item, at, walk, depth - 1) for item in value.items]
-        return joined([part for part in parts if part is not None], len(parts))
+        return _of_sum(reading, value, at, walk, depth)
     if value.kind == "other" and value.name == "values" and len(value.items) == 1:
         made = reading.call_of(value.items[0])
         known = made is not None and made.method in ("max", "min", "topk", "median")
@@ -95,6 +94,15 @@ def _of(reading: Reading, value: Value, at: _Place, walk: _Walk, depth: int) -> 
     if value.kind == "other" and value.name == "last_hidden_state":
         return Axes((Axis(BATCH), Axis(TIME), Axis(WIDTH)))
     return None
+
+
+def _of_sum(reading: Reading, value: Value, at: _Place, walk: _Walk, depth: int) -> Axes | None:
+    """Of two parts; a mask alone says nothing, as it is spread over more axes than it has."""
+    parts = [_of(reading, item, at, walk, depth - 1) for item in value.items]
+    names = [name for item in value.items for name in item.all_names]
+    if None in parts and any("mask" in name or "bias" in name for name in names):
+        return None
+    return joined([part for part in parts if part is not None], len(parts))
 
 
 def _of_name(reading: Reading, name: str, at: _Place, walk: _Walk, depth: int) -> Axes | None:

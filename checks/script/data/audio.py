@@ -81,7 +81,7 @@ def _is_power(reading: Training, value: Value, call: Call, depth: int = 4) -> bo
         return False
     inner = reading.calls[value.call]
     if inner.method in POWERS and not inner.method[:1].isupper():
-        return reading.target_function(inner) is None
+        return reading.target_function(inner) is None and inner.receiver != "self"
     made = objects.callee(reading, inner) if inner.args else []
     known = [m for m in made if m is not None]
     if known and len(known) == len(made):

@@ -95,6 +95,7 @@ GEOMETRIC = {
     "Flip", "D4", "RandFlip", "RandRotate", "RandAffine",
 }  # fmt: skip
 """Random transforms that move pixels, of torchvision, albumentations, kornia and MONAI."""
+ALWAYS = Value("literal", literal=1)
 MOVES = {"hflip", "vflip", "rotate", "crop", "affine", "flip", "rot90", "fliplr", "flipud"}
 MASK = {"mask", "masks", "seg", "segmentation", "segm", "segmap"}
 OF_MASKS = {"VOCSegmentation", "Cityscapes", "SBDataset", "OxfordIIITPet", "CocoDetection"}
@@ -175,7 +176,7 @@ def _is_random(reading: Training, value: Value, call: Call) -> bool:
         each, place = pending.pop()
         for option in evaluate.options(reading, each, place):
             for n, made in reading.numbered({option.call, *option.calls} - {-1}):
-                if made.method in GEOMETRIC:
+                if made.method in GEOMETRIC and made.keywords.get("p") != ALWAYS:
                     return True
                 if n not in seen and made.method in (
                     "Compose",

@@ -27,7 +27,8 @@ def set_epoch_missing(reading: Training) -> Iterator[Match]:
     if (reading.mentions("set_epoch") and not others) or reading.imports_from(*OTHERS):
         return
     for number, call in reading.numbered(reading.methods("DistributedSampler")):
-        loader = _loader_of(reading, call, number) if _shuffles(reading, call) else None
+        known = call.name == "DistributedSampler" or call.name.startswith("torch.")
+        loader = _loader_of(reading, call, number) if known and _shuffles(reading, call) else None
         if loader is None or any(is_held_out(name) for name in (*call.targets, *loader.targets)):
             continue
         if _trains_in_epochs(reading) or _read_in_epochs(reading, loader, call):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from doctor.checks.script import evaluate
@@ -10,6 +11,7 @@ from doctor.checks.script.kinds.arithmetic import made_of
 from doctor.checks.script.kinds.dimensions import KIND
 from doctor.checks.script.kinds.known import CALL, Follower, Kinds, Known, Place, agreed
 from doctor.checks.script.kinds.made import is_function, of_module, receiver
+from doctor.checks.script.reading import Reading
 from doctor.facts.script import Call, Value
 
 BUILT_IN = {"int", "float", "round", "abs"}
@@ -26,6 +28,24 @@ def kept(flow: Follower, call: Call, place: Place, depth: int) -> Kinds | None:
     if handler is None or inner is None or (library and not call.args):
         return None
     return handler(flow, call, inner, call.args[int(library) :], place, depth)
+
+
+BUILDERS = re.compile(r"(?:build|make|get|create)_(?:data_?)?loader")
+PART = re.compile(r"\btrain(?=_|set|data|\b)")
+OTHER_PARTS = {"val": "val", "valid": "valid", "validation": "valid", "dev": "valid",
+               "test": "test", "eval": "eval"}  # fmt: skip
+"""What a call says of the part that it loads, and how the data of that part are named."""
+
+
+def reads_other_part(reading: Reading, call: Call) -> bool:
+    """build_loader(self.train_set, "dev"), where there is a valid_set, too."""
+    first = call.first
+    if BUILDERS.fullmatch(call.method) is None or first is None or not first.name:
+        return False
+    name = first.name.rpartition(".")[2]
+    said = {OTHER_PARTS.get(str(value.literal)) for value in call.values} - {None}
+    return any(PART.sub(str(part), name, count=1) in reading.script.identifiers - {name}
+               for part in said)  # fmt: skip
 
 
 def _loaded(flow: Follower, call: Call, place: Place, depth: int) -> Kinds:

@@ -226,11 +226,13 @@ DIMENSIONS = (
 KIND = {kind.name: kind for dimension in DIMENSIONS for kind in dimension.kinds}
 OF = {kind.name: dimension for dimension in DIMENSIONS for kind in dimension.kinds}
 ROLE_WORDS = r"(?:x|y|df|data|loader|dataset|dataloader|set|ds|dl|split|iter|images|labels)"
+SETS = r"(?:cifar\d*|mnist|svhn|stl\d*|imagenet)"
+"""Names of public data sets before the part: cifar100_test."""
 TRAINING = re.compile(
-    rf"(?:{ROLE_WORDS}_)?(?:train|training|trn)(?:set|loader|data|dataset)?(?:_{ROLE_WORDS})*"
+    rf"(?:(?:{ROLE_WORDS}|{SETS})_)?(?:train|training|trn)(?:set|loader|data|dataset)?(?:_{ROLE_WORDS})*"
 )
 HELD_OUT = re.compile(
-    rf"(?:{ROLE_WORDS}_)?(?:val|valid|validation|test|testing|eval|dev)(?:set|loader|data|dataset)?"
+    rf"(?:(?:{ROLE_WORDS}|{SETS})_)?(?:val|valid|validation|test|testing|eval|dev)(?:set|loader|data|dataset)?"
     rf"(?:_{ROLE_WORDS})*"
 )
 NEGATED = {"per", "non", "not", "no", "without", "to"}

@@ -56,7 +56,10 @@ RULES = (
         **_about("role"),
         why="A test set that is read with train=True measures what the model has learned by heart, "
         "and a training on the test set is found by nobody.",
-        fires=("a name for held-out rows that gets the training split, and the reverse",),
+        fires=(
+            "a name for held-out rows that gets the training split, and the reverse",
+            'build_loader(self.train_set, "valid") where there is a valid_set',
+        ),
         fix="Read the split that the name says.",
         sources=("detecto-37",),
     ),

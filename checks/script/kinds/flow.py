@@ -162,6 +162,8 @@ class Flow:
         )
 
     def _called(self, call: Call, depth: int) -> Kinds:
+        if calls.reads_other_part(self.reading, call):
+            return source("training data", call.args[0].name)
         function = self.reading.target_function(call)
         if function is not None and self.reading.function(function).returns:
             found = self.returned(function, self.reading.function(function).returns, depth)

@@ -43,6 +43,8 @@ def made_by_call(flow: Follower, call: Call, place: Place) -> Kinds | None:
     for each in FUNCTIONS.get(call.method, ()):
         library = bool(each.of) and is_function(call) and of_module(call.name, each.of)
         on_object = each.method and not library and _is_method(call)
+        if on_object and call.receiver == "self":
+            continue  # a part of the class, whatever its name
         if library or on_object:
             origin = f"{call.method}()" if on_object else f"{short(call.name)}()"
             found = (found or {}) | _known(_chosen(flow, each, call), origin)

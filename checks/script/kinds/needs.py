@@ -9,7 +9,8 @@ from doctor.checks.script.kinds.sources import ATTRIBUTES, SOURCES
 from doctor.checks.script.reading import Reading
 
 ALSO = {
-    "role": ("DataLoader", "train_dataset", "eval_dataset"), "color": ("cvtColor",),
+    "role": ("DataLoader", "train_dataset", "eval_dataset", "build_dataloader", "get_dataloader"),
+    "color": ("cvtColor",),
     "box": ("box_convert",), "progress": ("len",), "rank": ("environ", "getenv"),
     "processes": ("environ", "getenv"), "mask": ("masked_fill", "masked_fill_"),
     "range": ("to_tensor",), "plane": ("imread", "open", "imdecode", "fromarray"),

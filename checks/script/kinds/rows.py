@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.kinds.calls import BUILDERS
 from doctor.checks.script.kinds.dimensions import Kind
 from doctor.checks.script.kinds.flow import Flow
 from doctor.checks.script.kinds.known import before
@@ -70,8 +71,8 @@ def _rows(flow: Flow, value: Value, where: Assignment) -> tuple[str, ...]:
     if value.kind != "call":
         return (render(flow.reading, value),)
     call = flow.reading.calls[value.call]
-    if call.method == "DataLoader" and call.args:
-        return _rows(flow, call.args[0], where)
+    if call.method == "DataLoader" or BUILDERS.fullmatch(call.method):
+        return _rows(flow, call.args[0], where) if call.args else ()
     first = evaluate.argument(flow.reading, call, "root", 0)
     written = (first, *(each for each in call.args[1:] if each.kind == "literal"))
     return (call.name, *(render(flow.reading, each) for each in written if each is not None))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.directions import is_turned
 from doctor.checks.script.kinds.clash import Clash, clash
 from doctor.checks.script.kinds.dimensions import KIND
 from doctor.checks.script.kinds.flow import Flow
@@ -96,7 +97,7 @@ def _filled(flow: Flow, call: Call) -> Iterator[Clash]:
     if known is None:
         return
     near = (flow.reading.calls[n].method for n in flow.reading.scope_calls(call.scope))
-    if known.origin == "tril()" and "softmax" not in near:
+    if known.origin == "tril()" and ("softmax" not in near or is_turned(flow.reading)):
         return
     if known.kind.name == "True for tokens" and known.evidence >= DERIVED:
         yield clash(call.span, "what is filled is", KIND["True for what is ignored"], known)

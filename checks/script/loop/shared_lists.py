@@ -76,6 +76,9 @@ def _multiplied(reading: Training) -> Iterator[Match]:
         lists = [v for v in value.items if v.kind == "list" and len(v.items) == 1]
         if not lists or not _is_empty(reading, lists[0].items[0]):
             continue
+        if any(p.target.startswith(f"{each.target}[") and _is_empty(reading, p.value)
+               for p in reading.stores):  # fmt: skip
+            continue  # an entry gets a list of its own
         if any(_grows(call, each.target) for call in reading.calls) or any(
             a.target.startswith(f"{each.target}[") and a.target.count("[") > 1
             for a in reading.stores

@@ -163,7 +163,7 @@ def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] =
         for call in reading.calls
         if reading.target_function(call) is None and not call.name.startswith(quiet)
         for v in (*call.values, *call.unpacked)
-        if v.kind in ("name", "list", "dict")
+        if v.kind in ("name", "list", "dict", "choice")
     )
 
 

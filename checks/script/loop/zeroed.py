@@ -15,7 +15,7 @@ from doctor.script.containers import MARK
 def zero_grad_missing(reading: Training) -> Iterator[Match]:
     yield from _zeroed_outside(reading)
     yield from _one_of_several(reading)
-    if reading.mentions("zero_grad", "zerograd", "deepspeed", "zero_gradients"):
+    if reading.mentions("zero_grad", "zerograd", "deepspeed", "zero_gradients", "clear_grad"):
         return
     if any(a.target.endswith(".grad") for a in reading.assignments):
         return

@@ -149,6 +149,8 @@ def _unused_done(reading: Training, scope: int) -> str:
     read = {n for v, span, s in reading.expressions if s == scope for n in v.all_names
             if (n, span.line) not in remade}  # fmt: skip
     tested = {n for b in reading.branches if b.test is not None for n in b.test.all_names}
+    places = "".join(p.target.partition("[")[2] for p in reading.script.parts if p.scope == scope)
+    tested |= {name for name in bound if name in places}
     return next((name for name in sorted(bound) if name not in read | tested), "")
 
 
@@ -186,11 +188,19 @@ def objective(reading: Training) -> Iterator[Match]:
             continue
         if any(_is_negative(part) for value in parts for part in flatten([value])):
             continue
-        if call.method.startswith("max"):
+        if call.method.startswith("max") and not _is_of_costs(reading, call):
             yield Match(call.span, "PPO takes the minimum of both objectives, this is the maximum")
-        elif _is_minimized(reading, call, number):
+        elif call.method.startswith("min") and _is_minimized(reading, call, number):
             yield Match(call.span, "the objective is minimized: a minus is missing before it")
     yield from policy_signs.minimized(reading)
+
+
+def _is_of_costs(reading: Training, call: Call) -> bool:
+    """Costs are minimized: their maximum stands beside the minimum for rewards, or has the name."""
+    beside = any(c.method in ("min", "minimum") and len(c.args) == 2
+                 for c in reading.calls_in(call.scope))  # fmt: skip
+    text = " ".join(expanded(reading, value, call) for value in call.args)
+    return beside or re.search(r"cost|\bc_", text) is not None
 
 
 def _defined(reading: Training, value: Value, call: Call) -> Value:

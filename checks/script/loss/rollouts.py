@@ -40,7 +40,7 @@ def _tiled(reading: Training, sizes: set[str]) -> Iterator[Match]:
     """prompts * K, or ids.repeat(K, 1): K rounds of all prompts."""
     for line in reading.cached(lines):
         product = re.fullmatch(r"\((?P<name>[\w.]+)\*(?P<size>[\w.]+)\)", line.text)
-        if product is None or product["size"] not in sizes:
+        if product is None or product["size"] not in sizes or "beam" in product["size"]:
             continue
         if _in_rounds(reading, product["size"], line.scope):
             continue

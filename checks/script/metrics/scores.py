@@ -18,6 +18,8 @@ ORDERED = {
     "classification_report", "confusion_matrix", "r2_score", "log_loss",
 }  # fmt: skip
 """Whose result changes when truth and prediction are exchanged; the F1 score's does not."""
+EXTREME = {"max", "maximum", "min", "minimum", "worst", "peak", "largest", "smallest"}
+"""In names of what is an extreme value on purpose, and no best one."""
 INFINITE = ("inf", "Inf", "infty", "maxsize")
 
 
@@ -107,6 +109,8 @@ def best_never_changes(reading: Training) -> Iterator[Match]:
             yield Match(update.span, f"{update.target} starts where no {new} is better", "fail")
         elif wrong is False and better == sign == -1 and set(starts) == {0}:
             yield Match(update.span, f"{update.target} starts at 0, and no {new} is below it")
+        elif EXTREME & set(words(update.target)):
+            continue
         elif better and better == -sign and start in (0, REACHABLE, -sign):
             word = "highest" if sign > 0 else "lowest"
             yield Match(update.span, f"{update.target} keeps the {word} {new}")
@@ -118,7 +122,7 @@ def _not_remembered(reading: Training) -> Iterator[Match]:
     for each in reading.comparisons:
         names = [v.name for v in (each.left, each.right)]
         best = [name for name in names if "best" in words(name)]
-        if len(best) != 1 or each.operator not in SIGNS or "" in names:
+        if len(best) != 1 or each.operator not in SIGNS or "" in names or best[0].isupper():
             continue
         key = reading.key(best[0], each.scope)
         found = reading.assigned.get(key, ())

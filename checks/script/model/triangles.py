@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from doctor.checks.script import objects
+from doctor.checks.script.directions import is_turned
 from doctor.checks.script.rendering import (
     Line,
     expanded,
@@ -44,7 +45,6 @@ VALUES = re.compile(
 )
 OTHER = re.compile(r"cat\(|concat\(|nan_to_num|flip\(|roll\(|isnan|pad\(")
 """What changes the scores, or cares for rows that are hidden as a whole."""
-TURNED = ("anticausal", "anti_causal", "reverse_mask", "backward_mask", "right_to_left")
 PAST = "the mask hides what comes before, and leaves what is to be predicted"
 ITSELF = "the mask hides each token from itself too: the first row is all -inf, and NaN"
 NEXT = "the mask leaves the next token, which is to be predicted"
@@ -61,9 +61,7 @@ class Triangle:
 
 def written_masks(reading: Training) -> Iterator[Match]:
     """scores.masked_fill(torch.triu(ones) == 0, -inf), and torch.tril(full(-inf)) as a summand."""
-    if {"tril", "triu"}.isdisjoint(reading.by_method) or reading.mentions(*TURNED):
-        return
-    if any(line.text in ("'backward'", "'reverse'") for line in reading.cached(lines)):
+    if {"tril", "triu"}.isdisjoint(reading.by_method) or reading.cached(is_turned):
         return
     attends = reading.cached(_attends)
     for call, known in _fills(reading, attends):

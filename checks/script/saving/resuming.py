@@ -29,6 +29,22 @@ def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
     return found
 
 
+def _is_whole(option: Value) -> bool:
+    """A dictionary of which all keys are known: {**other, "key": value} has those of another."""
+    if option.kind != "dict" or not option.keys or len(option.items) != len(option.keys):
+        return False
+    return set(option.names) <= {name for item in option.items for name in item.all_names}
+
+
+def _grows(reading: Training, call: Call) -> bool:
+    """What is saved gets entries behind its first assignment, or is joined from others."""
+    given = call.args[0]
+    options = evaluate.options(reading, given, call)
+    parts = (each.target for each in reading.stores)
+    later = bool(given.name) and any(part.startswith(f"{given.name}[") for part in parts)
+    return later or not all(_is_whole(option) for option in options)
+
+
 def loaded_names(reading: Training) -> Iterator[tuple[str, Call]]:
     """Names that hold what torch.load returned."""
     for call in reading.named("load"):
@@ -75,15 +91,11 @@ def key_missing(reading: Training) -> Iterator[Match]:
     """A key is read of a file that this script writes without it."""
     saves = [other for other in reading.named("save") if other.name == "torch.save"]
     written = saved_dictionaries(reading)
-    if not written or {id(call) for call in saves} != {id(call) for call, _ in written}:
+    known = {id(call) for call, _ in written if not _grows(reading, call)}
+    if not written or {id(call) for call in saves} != known:
         return
     keys = {key for _, saved in written for key in saved.keys}
     paths = [call.args[1] for call, _ in written]
-    if reading.mentions("update", "setdefault") and any(
-        a.target.endswith("]") and a.target.partition("[")[0] in ("state", "checkpoint", "ckpt")
-        for a in reading.assignments
-    ):
-        return
     for name, load in loaded_names(reading):
         if not load.args or load.args[0].kind == "other" or load.args[0] not in paths:
             continue
