@@ -135,6 +135,7 @@ def _weights(
         _states_alone,
         _tensorflow,
         _other_suffix,
+        _adapter_alone,
     ):
         if layout := way(directory, names):
             return layout
@@ -253,6 +254,16 @@ def _states_alone(directory: Directory, names: list[str]) -> Layout | None:
     problem = Problem(kind="weightless", file=shown(states[0]), text=text)
     kind = "an optimizer's state without weights"
     return Layout(directory, kind, problems=(problem,) if described else ())
+
+
+def _adapter_alone(directory: Directory, names: list[str]) -> Layout | None:
+    """The configuration of an adapter without the adapter, here or in a directory below."""
+    named = "adapter_config.json"
+    if named not in names or below(directory, names):
+        return None
+    text = "describes an adapter, and no file of its weights is here"
+    problem = Problem(kind="weightless", file=named, text=text)
+    return Layout(directory, "PEFT adapter without weights", problems=(problem,))
 
 
 def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
