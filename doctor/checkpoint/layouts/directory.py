@@ -16,6 +16,7 @@ from doctor.checkpoint.io.file_type import LOOK, holds_weights
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.urls import is_address, redact_url
 from doctor.checkpoint.layouts import shards
+from doctor.checkpoint.layouts.archive import KIND, archive, archived
 from doctor.checkpoint.layouts.file_names import (
     ADAPTERS,
     FSDP_RANK,
@@ -84,6 +85,8 @@ def _file(directory: Directory, name: str) -> Layout:
         )
     if text := NAMED_ONLY.get(ends):
         return not_inspectable(directory, [name], text)
+    if isinstance(directory, LocalDirectory) and (found := archive(directory, name)):
+        return found
     if STATES.fullmatch(name):
         return Layout(directory, "an optimizer's state", states=(name,))
     note: tuple[Problem, ...] = ()
@@ -133,6 +136,7 @@ def _weights(
         _lone_pickle,
         _by_content,
         _states_alone,
+        _archive,
         _tensorflow,
         _other_suffix,
         _adapter_alone,
@@ -256,6 +260,10 @@ def _states_alone(directory: Directory, names: list[str]) -> Layout | None:
     return Layout(directory, kind, problems=(problem,) if described else ())
 
 
+def _archive(directory: Directory, names: list[str]) -> Layout | None:
+    return archived(directory, names) if isinstance(directory, LocalDirectory) else None
+
+
 def _adapter_alone(directory: Directory, names: list[str]) -> Layout | None:
     """The configuration of an adapter without the adapter, here or in a directory below."""
     named = "adapter_config.json"
@@ -291,6 +299,8 @@ def _no_weights(directory: Directory, names: list[str], partial: tuple[Problem, 
 
 def _with_other_files(layout: Layout, names: list[str]) -> Layout:
     """The weights with what the trainer saved beside them."""
+    if layout.kind == KIND:
+        return layout
     states = tuple(name for name in names if STATES.fullmatch(name))
     beside = tuple(name for name in names if NOT_WEIGHTS.fullmatch(name))
     zero, untagged = zero_state(layout, names)
