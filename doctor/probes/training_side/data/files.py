@@ -19,6 +19,7 @@ SHARD = re.compile(r"^(.*?)[-_.](\d{1,6})(?:[-_]of[-_](\d{1,6}))?\.")
 HEAD = 1 << 20
 LARGEST_JSON = 2 << 30
 MOST_NAMES = 3
+POINTER = b"version https://git-lfs"
 
 
 class BrokenRow(Exception):
@@ -41,6 +42,8 @@ class Rows:
     def __iter__(self) -> Iterator[Foreign]:
         for path in self.paths:
             try:
+                if _is_pointer(path):
+                    raise BrokenRow(1, "a git-LFS pointer in place of the rows")
                 yield from reader_of(path)(path)
             except BrokenRow as error:
                 error.file = os.path.basename(path) if len(self.paths) > 1 else ""
@@ -52,6 +55,12 @@ class Rows:
             yield from self
         except BrokenRow as error:
             self.broken = error
+
+
+def _is_pointer(path: str) -> bool:
+    """Whether a file is what git stores of one that is kept elsewhere."""
+    with open(path, "rb") as file:
+        return file.read(len(POINTER)) == POINTER
 
 
 def are_cells(rows: Foreign) -> bool:
