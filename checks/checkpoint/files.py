@@ -30,8 +30,8 @@ FIXES = {
     "earlier checkpoint.",
     "disguised": "Download the real file: this one is something else under its name.",
     "weightless": "Copy the file of the weights, too, from where it was saved: a limit of sizes, "
-    ".gitignore or an interrupted save leaves it out. If this save is still under way, wait for its "
-    "end; if it was lost, resume from an earlier checkpoint.",
+    ".gitignore or an interrupted save leaves it out. If this save is still under way, wait for "
+    "its end; if it was lost, resume from an earlier checkpoint.",
     "missing": "Download what is missing; hf download resumes an interrupted download.",
     "empty": "Save again with the parameters gathered from all ranks: "
     "stage3_gather_16bit_weights_on_model_save under DeepSpeed ZeRO-3, state_dict_type "

@@ -26,10 +26,7 @@ WAITS = (
 
 def delivered(data: Data) -> Verdict:
     if data.problem is not None:
-        summary = f"{shown(data.target)} could not be opened: {_problem(data.problem)}"
-        if PACKAGE in data.problem.error:
-            return unknown(f"{summary}; {INSTALL}")
-        return fail(summary, fix="" if _is_placed(data.problem) else OPENED)
+        return _not_opened(shown(data.target), data.problem)
     if data.opened.how in ("timeout", "budget") and not data.splits:
         waited = shown(data.opened.detail)
         return unknown(f"{shown(data.target)}: it takes longer than the doctor waits: {waited}")
@@ -49,6 +46,13 @@ def delivered(data: Data) -> Verdict:
         last = data.splits[-1].name
         verdicts.append(unknown(f"after {last} the process ended: {shown(data.died)}"))
     return worst(*verdicts)
+
+
+def _not_opened(target: str, problem: Problem) -> Verdict:
+    summary = f"{target} could not be opened: {_problem(problem)}"
+    if PACKAGE in problem.error:
+        return unknown(f"{summary}; {INSTALL}")
+    return fail(summary, fix="" if _is_placed(problem) else OPENED)
 
 
 def _split(split: Split) -> Verdict:

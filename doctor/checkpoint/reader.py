@@ -17,8 +17,8 @@ from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.file_type import LOOK, describe_file_type
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
-from doctor.checkpoint.layouts.file_names import PICKLED
 from doctor.checkpoint.layouts.archive import KIND, OBJECTS
+from doctor.checkpoint.layouts.file_names import PICKLED
 from doctor.checkpoint.layouts.layout import FileGroup, Layout
 from doctor.checkpoint.records import Norm, Problem
 from doctor.checkpoint.tensors import OptimizerState, Shard, Tensor
