@@ -29,6 +29,9 @@ FIXES = {
     "save is whole (printf global_step200 > latest), or load with tag=; else resume from an "
     "earlier checkpoint.",
     "disguised": "Download the real file: this one is something else under its name.",
+    "weightless": "Copy the file of the weights, too, from where it was saved: a limit of sizes, "
+    ".gitignore or an interrupted save leaves it out. If this save is still under way, wait for "
+    "its end; if it was lost, resume from an earlier checkpoint.",
     "missing": "Download what is missing; hf download resumes an interrupted download.",
     "empty": "Save again with the parameters gathered from all ranks: "
     "stage3_gather_16bit_weights_on_model_save under DeepSpeed ZeRO-3, state_dict_type "
@@ -66,7 +69,7 @@ def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
         or checkpoint.training.steps is not None
         or checkpoint.training.optimizer is not None
     )
-    if kind in ("damaged", "missing", "disguised", "weightless") and (saved or checkpoint.siblings):
+    if kind in ("damaged", "missing", "disguised") and (saved or checkpoint.siblings):
         return OWN_FIX
     return FIXES.get(kind)
 
@@ -100,6 +103,7 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     commands = (_fetch(checkpoint),) if pointer else ()
     verdict = fail if failures else warn
     fix = LINK_FIX if first.text.startswith("is a link") else _fix(checkpoint, first.kind)
+    fix = FIXES["disguised"] if pointer else fix
     fix = DANGER_FIX if checkpoint.loading.runs_code else fix
     return verdict(summary, *commands, fix=fix, seconds=checkpoint.seconds)
 
@@ -149,7 +153,9 @@ COMPLETE = Check(
         "DeepSpeed's latest is missing or names no directory, or the ranks' files are of several "
         "saves",
         "files of ranks, rank0.pt and the like, are of different steps, or one is missing",
-        "an optimizer's state lies beside a model's configuration, and no weights",
+        "an optimizer's state lies beside a model's configuration, and no weights; or "
+        "adapter_config.json, and no adapter",
+        "a tokenizer's file, a scheduler, a scaler or a random state is a git-LFS pointer",
         "a tensor is in two shards",
         "a header exceeds the limit of the safetensors library",
         "torch.save wrote a legacy file with dtypes that torch.load cannot read in that form",

@@ -31,6 +31,12 @@ TORCH_NOT_EXAMINED = Unknown(reason="torch was not examined")
 FLOATS = ("F32", "F64")
 
 
+FINISHED_FIX = (
+    "To load or to merge it, nothing. To train it further, keep the adapter in fp32: "
+    "autocast_adapter_dtype=True of peft, and no model.to(torch.bfloat16) after get_peft_model."
+)
+
+
 def adapters_fp32(checkpoint: Checkpoint) -> Verdict:
     adapter = checkpoint.model.adapter
     roles = [role for role in checkpoint.contents.roles if ADAPTER.fullmatch(role.name)]
@@ -46,7 +52,10 @@ def adapters_fp32(checkpoint: Checkpoint) -> Verdict:
     total = sum(counts.values())
     if half := {dtype: number for dtype, number in counts.items() if dtype in HALVES}:
         numbers = ", ".join(f"{number:,} in {dtype}" for dtype, number in half.items())
-        return warn(f"of {total:,} adapter tensors{kind} {numbers}; F32 required for training")
+        text = f"of {total:,} adapter tensors{kind} {numbers}; F32 required for training"
+        training = checkpoint.training
+        finished = training.optimizer is None and training.steps is None
+        return (note if finished else warn)(text, fix=FINISHED_FIX if finished else None)
     if other := [shown(dtype, 20) for dtype in counts if dtype not in FLOATS]:
         return unknown(f"adapter tensors{kind} stored in {', '.join(other)}")
     return ok(f"{total:,} adapter tensors{kind}, all in {' and '.join(sorted(counts))}")
@@ -228,7 +237,11 @@ ADAPTERS = Check(
     "changes of up to 2^-14 (6e-5). peft keeps them in fp32 beside a base in half precision "
     "(autocast_adapter_dtype) since 0.12.0; from 0.7.1 to 0.11.1 they followed the base.",
     passes=("every tensor of an adapter is F32 or F64",),
-    warns=("an adapter has BF16 or F16 tensors: trained so, or rounded when saved",),
+    notes=("an adapter without a trainer's or an optimizer's state has BF16 or F16 tensors",),
+    warns=(
+        "an adapter with the state of its training has BF16 or F16 tensors: trained so, or rounded "
+        "when saved",
+    ),
     fix="Train with peft 0.12.0 or newer and autocast_adapter_dtype=True, do not call "
     "model.to(torch.bfloat16) after get_peft_model, and save the adapter without a cast.",
     limits="that they were trained in fp32: weights cast back to fp32 look the same.",

@@ -95,8 +95,9 @@ GATHER_FIX = (
     "checkpoint of DeepSpeed with its zero_to_fp32.py."
 )
 MISSING_FIX = (
-    "Convert or save the model again with these tensors, from where it came: from_pretrained makes "
-    "up what the files lack, with no more than a warning."
+    "Where config.json is that of another model, take the one of these weights. Otherwise convert "
+    "or save the model again with these tensors, from where it came: from_pretrained makes up what "
+    "the files lack, with no more than a warning."
 )
 IGNORED_FIX = (
     "Take config.json (model_type, architectures, attention_bias) from the model that the weights "

@@ -142,7 +142,8 @@ def _with_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return verdict
     if difference := _fewer_steps(checkpoint, optimizer):
         return warn(difference, fix=CREATED_ANEW_FIX)
-    if parameters := _without_gradients(optimizer):
+    parameters = _without_gradients(optimizer)
+    if parameters and not _of_nothing_stored(checkpoint, optimizer):
         return _not_stepped(checkpoint, optimizer, f"{state}; {parameters}")
     if not optimizer.nonzero_moments:
         return unknown(f"{state}; no moments could be read")
@@ -203,6 +204,15 @@ def _not_stepped(checkpoint: Checkpoint, optimizer: Optimizer, text: str) -> Ver
     sure = checkpoint.model.adapter or norms == optimizer.missing or _zero_gradients(optimizer)
     # Of a whole model they are most often frozen.
     return (warn if sure else note)(text, fix=NO_GRADIENT_FIX)
+
+
+def _of_nothing_stored(checkpoint: Checkpoint, optimizer: Optimizer) -> bool:
+    """Whether each tensor of an adapter has state, and what has none is not of the adapter.
+
+    peft's older releases left the head that modules_to_save replaces among the trained parameters.
+    """
+    all_stepped = optimizer.entries == checkpoint.contents.tensors
+    return bool(checkpoint.model.adapter) and all_stepped and not _zero_gradients(optimizer)
 
 
 def _without_gradients(optimizer: Optimizer) -> str:

@@ -13,6 +13,11 @@ OPENED = (
     "imported needs a function: doctor init --factory-for FILE.py writes it."
 )
 EMPTY = "Write the file again, or look at the filter or the split that leaves nothing of it."
+POINTER = "git-LFS pointer"
+PULL = "Download the file itself: git lfs pull, in the directory of the repository."
+PACKAGE, FORM = "needs the package", "a JSON object that"
+OF_FORM = "write its rows as JSON Lines, or name a function that returns them"
+INSTALL = "install it where the data are read, or name a Python that has it with --python"
 WAITS = (
     "With num_workers=0 the stack of the process (py-spy dump --pid) names the line that waits: a "
     "download, a lock, or a queue that nobody fills."
@@ -21,8 +26,7 @@ WAITS = (
 
 def delivered(data: Data) -> Verdict:
     if data.problem is not None:
-        summary = f"{shown(data.target)} could not be opened: {_problem(data.problem)}"
-        return fail(summary, fix="" if _is_placed(data.problem) else OPENED)
+        return _not_opened(shown(data.target), data.problem)
     if data.opened.how in ("timeout", "budget") and not data.splits:
         waited = shown(data.opened.detail)
         return unknown(f"{shown(data.target)}: it takes longer than the doctor waits: {waited}")
@@ -44,11 +48,22 @@ def delivered(data: Data) -> Verdict:
     return worst(*verdicts)
 
 
+def _not_opened(target: str, problem: Problem) -> Verdict:
+    summary = f"{target} could not be opened: {_problem(problem)}"
+    if PACKAGE in problem.error:
+        return unknown(f"{summary}; {INSTALL}")
+    return fail(summary, fix="" if _is_placed(problem) else OPENED)
+
+
 def _split(split: Split) -> Verdict:
     name = shown(split.name)
     before = f"after {split.rows:,} rows" if split.rows else "before the first row"
+    for words, remedy in ((PACKAGE, INSTALL), (FORM, OF_FORM)):
+        if split.problem is not None and words in split.problem.error:
+            return unknown(f"{name}: {shown(split.problem.error, 300)}; {remedy}")
     if split.problem is not None:
-        return fail(f"{name}: {_problem(split.problem)}, {before}")
+        pointer = POINTER in split.problem.error
+        return fail(f"{name}: {_problem(split.problem)}, {before}", fix=PULL if pointer else "")
     if split.ended == "hang":
         return fail(f"{name}: no batch for 60 s, {before}", fix=WAITS)
     if not split.rows:

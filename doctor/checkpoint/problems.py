@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Iterator
 
 from doctor._util.units import shown
 from doctor.checkpoint.agreement import is_library, one_of_several
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.file_type import LOOK, describe_file_type
+from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.rank_files import rank_problems
 from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
@@ -24,6 +29,25 @@ def problems_of(
     yield from sizes_differ(layout.index, layout.total_size, layout.weight_map, contents.shards)
     yield from rank_problems(layout.directory) if one_of_several(layout) else ()
     yield from _without_values(layout, contents, tensors, described)
+    yield from _pointers(layout)
+
+
+TOKENIZER = (
+    *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
+    *("vocab.json", "vocab.txt", "merges.txt"),
+)
+RESUMED = re.compile(r"(?:scheduler|scaler|rng_state(?:_\d+)?|random_states_\d+)\.\w+")
+
+
+def _pointers(layout: Layout) -> Iterator[Problem]:
+    """Files of the tokenizer and of the trainer in whose place lies what git stores of them."""
+    if not isinstance(layout.directory, LocalDirectory):
+        return
+    for name in (*filter(RESUMED.fullmatch, layout.beside), *TOKENIZER):
+        with contextlib.suppress(CheckpointError), layout.directory.open(name) as source:
+            found = describe_file_type(source.read(min(LOOK, source.size), 0)) or ""
+            if found.startswith("a git-LFS pointer"):
+                yield Problem(kind="disguised", file=shown(name), text=f"is {found}")
 
 
 def _without_values(

@@ -17,6 +17,7 @@ from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.file_type import LOOK, describe_file_type
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
+from doctor.checkpoint.layouts.archive import KIND, OBJECTS
 from doctor.checkpoint.layouts.file_names import PICKLED
 from doctor.checkpoint.layouts.layout import FileGroup, Layout
 from doctor.checkpoint.records import Norm, Problem
@@ -84,6 +85,8 @@ def read_beside(layout: Layout, stage: Stage, known: Set[str]) -> list[Inventory
     prefetch_files(layout.directory, names[:MOST_BESIDE])
     inventories = [_inventory(layout.directory, name, stage) for name in names[:MOST_BESIDE]]
     inventories += [Inventory(name, incomplete="was not read") for name in names[MOST_BESIDE:]]
+    if layout.kind == KIND:
+        inventories.append(Inventory("data", incomplete=OBJECTS))
     return [one for one in inventories if one.pickles or one.incomplete]
 
 

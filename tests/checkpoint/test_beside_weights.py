@@ -261,3 +261,86 @@ def test_zeros_at_step_0_are_those_of_the_beginning(tmp_path: Path) -> None:
         assert verdict("CKP009", tmp_path / "c").status is (
             Status.NOTE if step == 0 else Status.FAIL
         )
+
+
+def save_adapter(path: Path, *names: str) -> None:
+    """An adapter, of whose files those that are named are left out."""
+    from safetensors.torch import save_file
+
+    key = "base_model.model.h.0.attn.q_proj.lora_{}.weight"
+    weights = {key.format("A"): torch.ones(2, 4), key.format("B"): torch.ones(4, 2)}
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]}
+    save_file(weights, path / "adapter_model.safetensors", {"format": "pt"})
+    (path / "adapter_config.json").write_text(json.dumps(config))
+    torch.save({"last_epoch": 3}, path / "scheduler.pt")
+    (path / "tokenizer_config.json").write_text("{}")
+    for name in names:
+        (path / name).unlink()
+
+
+def test_an_adapter_without_its_weights(tmp_path: Path) -> None:
+    save_adapter(tmp_path, "adapter_model.safetensors")
+    found = verdict("CKP001", tmp_path)
+    assert found.status is Status.FAIL
+    assert "no file of its weights" in found.summary
+    assert found.fix is not None
+    assert ".gitignore" in found.fix
+
+
+def test_directories_that_hold_no_adapter_of_their_own(tmp_path: Path) -> None:
+    request = ScanRequest(path=str(tmp_path), deep=False)
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    assert isinstance(read(request, no_stage, lambda note: None), Unknown)
+    (tmp_path / "final").mkdir()
+    save_adapter(tmp_path / "final")
+    (tmp_path / "adapter_config.json").write_text("{}")
+    found = read(request, no_stage, lambda note: None)
+    assert isinstance(found, Unknown)
+    assert "final" in found.reason
+    assert verdict("CKP001", tmp_path / "final").status is Status.PASS
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1064\n"
+
+
+@pytest.mark.parametrize("name", ["scheduler.pt", "rng_state.pth", "tokenizer.json"])
+def test_a_pointer_beside_weights(name: str, tmp_path: Path) -> None:
+    save_adapter(tmp_path)
+    assert verdict("CKP001", tmp_path).status is Status.PASS
+    (tmp_path / name).write_text(POINTER)
+    found = verdict("CKP001", tmp_path)
+    assert found.status is Status.FAIL
+    assert name in found.summary
+    assert "lfs pull" in found.commands[0]
+
+
+@pytest.mark.parametrize("name", ["training_args.bin", "notes.txt", "plot.png"])
+def test_a_pointer_that_nothing_reads(name: str, tmp_path: Path) -> None:
+    save_adapter(tmp_path)
+    (tmp_path / name).write_text(POINTER)
+    assert verdict("CKP001", tmp_path).status is Status.PASS
+
+
+def test_the_remedy_of_a_pointer_in_a_run_is_to_fetch_it(tmp_path: Path) -> None:
+    save_adapter(tmp_path)
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"global_step": 3, "log_history": []}))
+    (tmp_path / "adapter_model.safetensors").write_text(POINTER)
+    found = verdict("CKP001", tmp_path)
+    assert found.fix is not None
+    assert found.fix.startswith("Download")
+
+
+@pytest.mark.parametrize(
+    ("further", "stepped", "status"),
+    [(1, 2, Status.PASS), (1, 1, Status.WARN), (0, 2, Status.PASS)],
+)
+def test_a_parameter_that_the_adapter_does_not_hold(
+    further: int, stepped: int, status: Status, tmp_path: Path
+) -> None:
+    """The optimizer of older releases of peft has the head that modules_to_save replaces."""
+    save_adapter(tmp_path)
+    each = {"step": torch.tensor(20.0), "exp_avg": torch.ones(2, 4), "exp_avg_sq": torch.ones(2, 4)}
+    groups = [{"lr": 1e-3, "betas": (0.9, 0.99), "params": list(range(2 + further))}]
+    state = {"state": dict.fromkeys(range(stepped), each), "param_groups": groups}
+    torch.save(state, tmp_path / "optimizer.pt")
+    assert verdict("CKP009", tmp_path).status is status

@@ -439,3 +439,32 @@ def test_what_is_not_there_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "c/__0_0.distcp").write_bytes(b"x")
     found = scan(str(tmp_path / "c"))
     assert isinstance(found, Unknown) or CODE(checkpoint=found).status is Status.UNKNOWN
+
+
+def of_dill(called: bytes) -> bytes:
+    """A pickle that calls a function of dill's and drops what it gives."""
+    return b"\x80\x02" + called + b"0}."
+
+
+ARRAY = b"cdill._dill\n_create_array\n("
+TYPE = b"cdill._dill\n_load_type\n("
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (ARRAY + b"cnumpy.core.multiarray\n_reconstruct\nK\x00NtR", Status.PASS),
+        (TYPE + b"X\x03\x00\x00\x00settR(]tR", Status.PASS),
+        (TYPE + b"X\x04\x00\x00\x00dicttR", Status.PASS),
+        (TYPE + b"X\x08\x00\x00\x00CodeTypetR", Status.FAIL),
+        (ARRAY + b"cos\nsystem\nK\x00NtR", Status.FAIL),
+        (ARRAY + b"cbuiltins\ngetattr\n(cbuiltins\nint\nX\x01\x00\x00\x00xtRK\x00NtR", Status.FAIL),
+        (b"(cdill._dill\n_load_type\nX\x03\x00\x00\x00seto", Status.FAIL),
+        (b"cdill._dill\n_create_function\n(tR", Status.FAIL),
+    ],
+)
+def test_what_dill_writes_for_arrays_and_types(data: bytes, status: Status, tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(2)}, tmp_path / "model.pt")
+    (tmp_path / "agent.pkl").write_bytes(of_dill(data))
+    found = code(tmp_path)
+    assert (found.status is Status.FAIL) is (status is Status.FAIL), found.summary

@@ -51,8 +51,12 @@ def test_adapters_of_peft(kind: str, tmp_path: Path) -> None:
     """fp32 beside a base in bf16 by default; bf16 after model.to()."""
     assert adapter(tmp_path / "default", kind, "default").status is Status.PASS
     verdict = adapter(tmp_path / "cast", kind, "bfloat16")
-    assert verdict.status is Status.WARN
+    assert verdict.status is Status.NOTE  # finished: nothing of its training lies beside it
     assert "BF16; F32 required" in verdict.summary
+    (tmp_path / "cast" / "trainer_state.json").write_text('{"global_step": 9, "log_history": []}')
+    found = scan(str(tmp_path / "cast"))
+    assert isinstance(found, Checkpoint)
+    assert ADAPTERS(checkpoint=found).status is Status.WARN
 
 
 def test_adapters_that_are_none_or_strange() -> None:

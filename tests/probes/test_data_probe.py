@@ -233,6 +233,8 @@ def test_equal_rows_are_found_by_their_content() -> None:
         ("a.jsonl", '{"text": "one"}\n{"text": "two"\n', 2),
         ("a.csv", "a,b\n1,2\n3\n", 3),
         ("a.json", '{"text": "one"}\nnonsense\n', 2),
+        ("a.json", '{"rows": [\n{"text": "one"},\n{"text": }]}', 3),
+        ("a.csv", "version https://git-lfs.github.com/spec/v1\nsize 9\n", 1),
     ],
 )
 def test_a_broken_row_is_named_by_its_line(tmp_path: Path, name: str, text: str, row: int) -> None:
@@ -242,6 +244,28 @@ def test_a_broken_row_is_named_by_its_line(tmp_path: Path, name: str, text: str,
     with pytest.raises(files.BrokenRow) as error:
         list(files.Rows([str(tmp_path / name)]))
     assert error.value.row == row
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('{"intents": [\n{"tag": "a"},\n{"tag": "b"}],\n"version": 2}', 2),
+        ('\n{"text": "one"}\n{"text": "two"}\n', 2),
+        ('[\n{"text": "one"}]', 1),
+        ('{\n"a": [{"w": 1}],\n"b": [{"w": 2}]}', None),
+        ('{\n"name": "a"}', None),
+    ],
+)
+def test_a_json_object_that_holds_the_rows(text: str, rows: int | None, tmp_path: Path) -> None:
+    from doctor.probes.training_side.data import files
+
+    (tmp_path / "a.json").write_text(text)
+    read = files.Rows([str(tmp_path / "a.json")])
+    if rows is None:
+        with pytest.raises(files.NotData, match="one list of rows"):
+            list(read)
+    else:
+        assert len(list(read)) == rows
 
 
 def test_files_of_two_splits_and_their_shards(tmp_path: Path) -> None:

@@ -264,6 +264,22 @@ def test_a_target_that_is_not_turned_with_its_image(target: str, axis: int) -> N
         assert (found["followed"] == 0) is not follow
 
 
+class Faces(Pictures):
+    """Parts of a face, of which the left and the right one are exchanged when it is turned."""
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        mask = torch.zeros(32, 32, dtype=torch.long)
+        mask[8:12, 4:10], mask[8:12, 22:28], mask[20:24, 10:22] = 1, 2, 3
+        return {**sample, "mask": mask}
+
+
+def test_classes_of_two_sides_that_a_turn_exchanges() -> None:
+    torch.manual_seed(0)
+    loader = torch.utils.data.DataLoader(Faces(True), collate_fn=list)
+    assert not turns.of_samples(targets.source("train", loader))["turned"]
+
+
 class Noisy(torch.utils.data.Dataset):  # type: ignore[misc]
     def __init__(self, source: str) -> None:
         self.source = source

@@ -180,6 +180,15 @@ TABLES: dict[str, tuple[Row, Row]] = {
 }  # fmt: skip
 
 
+TABLES |= {
+    "tweets": (lambda n: {"Id": n, "Category": ("pos", "neg")[n % 2],
+                          "Tweet": said() if n % 9 else "Not Available"},
+               lambda n: {"Id": n, "Category": ("pos", "neg")[n % 2], "Tweet": said()}),
+    "transcripts": (lambda n: {"audio": f"{n}.wav", "text": ""},
+                    lambda n: {"audio": f"{n}.wav", "text": said(3)}),
+}  # fmt: skip
+
+
 def judged(rows: list[dict[str, Any]], path: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     with path.open("w", newline="") as file:
         if path.suffix == ".jsonl":
@@ -256,6 +265,11 @@ HEALTHY: dict[str, tuple[Row, str]] = {
     "chats in cells": (lambda n: {"id": n, "messages": json.dumps(asked()["messages"])}, "r.csv"),
     "one of two": (lambda n: {"prompt": f"Which is larger, {n} or {n + 3}", "answer": str(n + 3)},
                    "r.jsonl"),
+    "states": (lambda n: {"Id": n, "Category": ("pos", "neg")[n % 2], "Tweet": said(),
+                          "stock": "Not Available" if n % 3 else "in store"}, "r.csv"),
+    "pictures": (lambda n: {"image": f"{n}.png", "label": n % 2, "title": "", "text": said()},
+                 "r.jsonl"),
+    "unlabelled": (lambda n: {"category": "", "text": "" if n % 9 == 0 else said()}, "r.jsonl"),
     "passengers": (lambda n: {"passenger_class": n % 3, "sex": ("male", "female")[n % 2],
                               "age_group": "adult", "embarked": "Southampton",
                               "survived": n % 5 % 2}, "r.csv"),

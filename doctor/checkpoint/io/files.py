@@ -82,13 +82,16 @@ class LocalFile:
     size: int
     stamp: tuple[int, ...] = ()
     """Changes when the file is replaced or written to."""
+    begin: int = 0
+    """Where its bytes begin in the file that holds it: a zip stores its members whole."""
 
     def read_into(self, buffer: Buffer, offset: int) -> int:
         """Fill a buffer with what lies at `offset`; how many bytes, fewer where the file ends.
 
         Raises CheckpointError.
         """
-        view, done = memoryview(buffer), 0
+        view, done = memoryview(buffer)[: max(0, self.size - offset)], 0
+        offset += self.begin
         try:
             while done < len(view) and (
                 got := os.preadv(self.descriptor, [view[done:]], offset + done)
@@ -103,6 +106,7 @@ class LocalFile:
     def read(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes at `offset`; fewer where the file ends. Raises CheckpointError."""
         parts: list[bytes] = []
+        size, offset = min(size, max(0, self.size - offset)), offset + self.begin
         try:
             while size and (part := os.pread(self.descriptor, size, offset)):
                 parts.append(part)
@@ -116,9 +120,11 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class LocalDirectory:
-    """A directory on this machine."""
+    """A directory on this machine, or the files that a zip stores there."""
 
     path: Path
+    members: tuple[tuple[str, int, int], ...] = ()
+    """Of a zip: names, where their bytes begin, and how many there are."""
 
     @property
     def address(self) -> str:
@@ -129,6 +135,8 @@ class LocalDirectory:
 
         Raises CheckpointError.
         """
+        if self.members:
+            return sorted(name for name, *_ in self.members)
         try:
             with os.scandir(self.path) as entries:
                 return sorted(entry.name + "/" * _is_directory(entry) for entry in entries)
@@ -142,7 +150,10 @@ class LocalDirectory:
         Its type is checked before it is opened, since opening a device can have side effects,
         and again after, since it may have been changed in between.
         """
-        path = f"{self.path}/{name}"
+        held = next((each for each in self.members if each[0] == name), None)
+        if self.members and held is None:
+            raise CheckpointError("missing", "is not in the archive")
+        path = f"{self.path}" if held else f"{self.path}/{name}"
         try:
             _regular(os.stat(path))  # noqa: PTH116 - a Path takes as long as the call itself
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -152,12 +163,15 @@ class LocalDirectory:
             status = os.fstat(descriptor)
             _regular(status)
             stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-            yield LocalFile(descriptor, status.st_size, stamp)
+            _, begin, size = held or ("", 0, status.st_size)
+            yield LocalFile(descriptor, size, stamp, begin)
         finally:
             os.close(descriptor)
 
     def exists(self, name: str) -> bool:
         """Whether something has that name, links followed; True where access is denied."""
+        if self.members:
+            return any(name == each[0] for each in self.members)
         try:
             (self.path / name).stat()
         except ValueError:

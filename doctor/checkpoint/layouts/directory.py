@@ -16,6 +16,7 @@ from doctor.checkpoint.io.file_type import LOOK, holds_weights
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.urls import is_address, redact_url
 from doctor.checkpoint.layouts import shards
+from doctor.checkpoint.layouts.archive import KIND, archive, archived
 from doctor.checkpoint.layouts.file_names import (
     ADAPTERS,
     FSDP_RANK,
@@ -84,6 +85,8 @@ def _file(directory: Directory, name: str) -> Layout:
         )
     if text := NAMED_ONLY.get(ends):
         return not_inspectable(directory, [name], text)
+    if isinstance(directory, LocalDirectory) and (found := archive(directory, name)):
+        return found
     if STATES.fullmatch(name):
         return Layout(directory, "an optimizer's state", states=(name,))
     note: tuple[Problem, ...] = ()
@@ -131,10 +134,12 @@ def _weights(
         _ranks,
         _gguf,
         _lone_pickle,
+        _archive,
         _by_content,
         _states_alone,
         _tensorflow,
         _other_suffix,
+        _adapter_alone,
     ):
         if layout := way(directory, names):
             return layout
@@ -255,6 +260,20 @@ def _states_alone(directory: Directory, names: list[str]) -> Layout | None:
     return Layout(directory, kind, problems=(problem,) if described else ())
 
 
+def _archive(directory: Directory, names: list[str]) -> Layout | None:
+    return archived(directory, names) if isinstance(directory, LocalDirectory) else None
+
+
+def _adapter_alone(directory: Directory, names: list[str]) -> Layout | None:
+    """The configuration of an adapter without the adapter, here or in a directory below."""
+    named = "adapter_config.json"
+    if named not in names or below(directory, names):
+        return None
+    text = "describes an adapter, and no file of its weights is here"
+    problem = Problem(kind="weightless", file=named, text=text)
+    return Layout(directory, "PEFT adapter without weights", problems=(problem,))
+
+
 def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
     for ends, kind in NAMED_ONLY.items():
         files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
@@ -280,6 +299,8 @@ def _no_weights(directory: Directory, names: list[str], partial: tuple[Problem, 
 
 def _with_other_files(layout: Layout, names: list[str]) -> Layout:
     """The weights with what the trainer saved beside them."""
+    if layout.kind == KIND:
+        return layout
     states = tuple(name for name in names if STATES.fullmatch(name))
     beside = tuple(name for name in names if NOT_WEIGHTS.fullmatch(name))
     zero, untagged = zero_state(layout, names)

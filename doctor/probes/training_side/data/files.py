@@ -19,6 +19,7 @@ SHARD = re.compile(r"^(.*?)[-_.](\d{1,6})(?:[-_]of[-_](\d{1,6}))?\.")
 HEAD = 1 << 20
 LARGEST_JSON = 2 << 30
 MOST_NAMES = 3
+POINTER = b"version https://git-lfs"
 
 
 class BrokenRow(Exception):
@@ -41,6 +42,8 @@ class Rows:
     def __iter__(self) -> Iterator[Foreign]:
         for path in self.paths:
             try:
+                if _is_pointer(path):
+                    raise BrokenRow(1, "a git-LFS pointer in place of the rows")
                 yield from reader_of(path)(path)
             except BrokenRow as error:
                 error.file = os.path.basename(path) if len(self.paths) > 1 else ""
@@ -52,6 +55,12 @@ class Rows:
             yield from self
         except BrokenRow as error:
             self.broken = error
+
+
+def _is_pointer(path: str) -> bool:
+    """Whether a file is what git stores of one that is kept elsewhere."""
+    with open(path, "rb") as file:
+        return file.read(len(POINTER)) == POINTER
 
 
 def are_cells(rows: Foreign) -> bool:
@@ -148,20 +157,39 @@ def _json_lines(path: str) -> Iterator[Foreign]:
 
 
 def _json(path: str) -> Iterator[Foreign]:
-    """An array of rows, or JSON Lines by another name."""
+    """An array of rows, JSON Lines by another name, or one object that holds the rows."""
     with open(path, "rb") as file:
-        head = file.read(HEAD).lstrip()
-    if not head.startswith(b"["):
+        head = file.read(HEAD)
+        file.seek(len(head) - len(head.lstrip()))
+        lines = not head.lstrip().startswith(b"[") and _is_object(file.readline())
+    if lines:
         yield from _json_lines(path)
         return
     if os.path.getsize(path) > LARGEST_JSON:
-        raise NotData("a JSON array of more than 2 GiB; write it as JSON Lines")
+        raise NotData("one JSON value of more than 2 GiB; write it as JSON Lines")
     with open(path, encoding="utf-8") as file:
         try:
             rows = json.load(file)
         except (ValueError, RecursionError) as error:
             raise BrokenRow(getattr(error, "lineno", 1), type(error).__name__) from None
-    yield from rows
+    yield from _rows_inside(rows) if isinstance(rows, dict) else rows
+
+
+def _is_object(line: bytes) -> bool:
+    """Whether a line is one JSON object, as JSON Lines begin."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _rows_inside(value: Dict[str, Any]) -> List[Any]:
+    """The one list of objects that a JSON object holds, as {"intents": [...]} and SQuAD's do."""
+    lists = [each for each in value.values() if isinstance(each, list)]
+    of_rows = [each for each in lists if each and isinstance(each[0], dict)]
+    if len(of_rows) != 1:
+        raise NotData("a JSON object that does not hold one list of rows")
+    return of_rows[0]
 
 
 def _csv(path: str) -> Iterator[Foreign]:

@@ -45,6 +45,10 @@ MARKUP = re.compile(r"</(p|div|span|li|ul|td|tr|a|b|i|strong|em|h[1-6])>|<br ?/?
 TWICE = re.compile(r"&amp;(amp|lt|gt|quot|#\d+|nbsp|apos);")
 """An entity whose & is one again: beside tags it is no page as a browser reads it."""
 LEAST_NAME = 4
+TEXTS = ("text", "sentence", "review", "content", "tweet")
+CLASSES = (*LABELS, "class", "sentiment")
+SPOKEN = ("transcription", "transcript")
+RECORDINGS = ("audio", "audio_path", "audio_filepath", "audio_file", "wav", "wav_path")
 MOST_LOOKED = 20_000
 
 
@@ -77,6 +81,7 @@ class WrittenRows:
         self._add_sides(row, number)
         self._add_triple(row, number)
         self._add_label(row, number)
+        self._add_text(row, number)
         self._add_document(document_of(row), number)
         found = [each for each in texts_of(row) if len(each) > LONG]
         if found:
@@ -165,16 +170,27 @@ class WrittenRows:
             self._relations.count("positive among negatives", among, number)
 
     def _add_label(self, row: Foreign, number: int) -> None:
-        name = next((n for n in row if str(n).lower() in (*LABELS, "class", "sentiment")), None)
+        name = next((n for n in row if str(n).lower() in CLASSES), None)
         value = row.get(name) if name is not None else None
         if not isinstance(value, (str, int, bool)) or is_blank(value):
             return
         self._classes.setdefault(str(name), Counter())[str(value)[:64]] += 1
         others = [v for n, v in row.items() if n != name and (v is None or isinstance(v, str))]
-        names = [n for n in row if str(n).lower() in ("text", "sentence", "review", "content")]
+        names = [n for n in row if str(n).lower() in TEXTS]
         if others and len(names) == 1:
-            self._relations.count("text empty", is_blank(row[names[0]]), number, str(names[0]))
             self._add_told(row[names[0]], value, number)
+
+    def _add_text(self, row: Foreign, number: int) -> None:
+        """Whether the text of a class or a recording is missing: nothing, or what downloaders of
+        tweets write in its place."""
+        names = [n for n in row if str(n).lower() in (*TEXTS, *SPOKEN)]
+        value = row[names[0]] if len(names) == 1 else 0
+        if value is None or isinstance(value, str):
+            classes = (v for n, v in row.items() if str(n).lower() in (*CLASSES, "category"))
+            recorded = any(str(n).lower() in RECORDINGS for n in row)
+            if recorded or any(isinstance(v, (str, int)) and not is_blank(v) for v in classes):
+                gone = is_blank(value) or str(value).strip().lower() == "not available"
+                self._relations.count("text empty", gone, number, str(names[0]))
 
     def _add_told(self, text: Foreign, value: Foreign, number: int) -> None:
         """Whether the name of the row's own class is a word of its text."""
