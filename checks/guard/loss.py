@@ -61,9 +61,9 @@ UNCLEARED = (
     "all steps before were added up (GRD012). Start anew: the weights are not usable."
 )
 UNBOUNDED = (
-    "Check the sign of each term: minus a cross entropy, a distance or a divergence has no minimum, "
-    "nor has a critic without a penalty. What shall grow is subtracted only where something bounds "
-    "it."
+    "Check the sign of each term: minus a cross entropy, a distance or a divergence has no "
+    "minimum, nor has a critic without a penalty. What shall grow is subtracted only where "
+    "something bounds it."
 )
 NON_FINITE_FIXES = {
     "constant": CONSTANT,

@@ -83,17 +83,11 @@ class Diagnosis:
         cause, _ = self._reason or ("", "")
         if self._growth is None:
             self._growth = "" if cause not in ("", "constant") else _growth(self.recent())
-        if self._growth and (low := _fallen(self.recent())):
+        if (low := _fallen(self.recent())) and (self._growth or not cause):
             alarm.cause = "unbounded"
             alarm.text += f"; the loss fell to {low:.3g}: nothing bounds it from below"
         elif self._growth:
-            alarm.cause, alarm.text = "diverged", f"{alarm.text}; {self._growth}"
-            if sum(step.uncleared for step in self.recent()) >= limit.UNCLEARED:
-                alarm.cause = "uncleared"
-                alarm.text += ". Nothing cleared the gradients between steps: each adds to the last"
-            elif self._sums:
-                alarm.cause = "summed"
-                alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
+            self._diverged(alarm)
         elif alarm.cause == "masked" and cause:
             alarm.cause = cause  # a logarithm of 0 or less, of which the gradients are finite
         elif not alarm.cause:
@@ -103,6 +97,16 @@ class Diagnosis:
             else:
                 alarm.cause = "derivative" if origin == "backward" else cause
         return alarm
+
+    def _diverged(self, alarm: Alarm) -> None:
+        """What made the steps before grow."""
+        alarm.cause, alarm.text = "diverged", f"{alarm.text}; {self._growth}"
+        if sum(step.uncleared for step in self.recent()) >= limit.UNCLEARED:
+            alarm.cause = "uncleared"
+            alarm.text += ". Nothing cleared the gradients between steps: each adds to the last"
+        elif self._sums:
+            alarm.cause = "summed"
+            alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
 
     def _divides_by_0(self, optimizer: OptimizerWatch | None) -> bool:
         """Adam has stepped, and all weights that are not finite are float16."""

@@ -77,8 +77,8 @@ class LeftOut:
 
 
 def _is_twin(module: Foreign, model: Foreign) -> bool:
-    """Whether it is of the class and the shapes of the model: a target network, which gets gradients
-    where the loss is computed without no_grad(), or an average. What follows trains it."""
+    """Whether it is of the class and the shapes of the model: a target network, which gets
+    gradients where the loss is computed without no_grad(), or an average."""
     shapes = ([p.shape for p in each.parameters()] for each in (module, model))
     return type(module) is type(model) and next(shapes) == next(shapes)
 

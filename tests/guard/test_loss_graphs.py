@@ -258,6 +258,16 @@ def test_weights_of_16_bits_that_rarely_move_are_not_put_back(tmp_path: Path) ->
     assert ("GRD007", "fail") not in alarms(tmp_path)
 
 
+@pytest.mark.parametrize("expected", [False, True])
+def test_a_jump_with_data_that_the_model_collects_anew_is_none(expected: bool) -> None:
+    found: list[Any] = []
+    jumps = Jumps(lambda alarm, watch: found.append(alarm))
+    jumps.expected = expected
+    jumps.wait(Alarm("GRD014", "warn", 200, "the loss is 4"), None)
+    jumps.close()
+    assert bool(found) is not expected
+
+
 @pytest.mark.parametrize(("sizes", "count"), [((8, 8), 1), ((8, 64), 0)])
 def test_a_jump_with_longer_batches_is_none(sizes: tuple[int, int], count: int) -> None:
     found: list[Alarm] = []
