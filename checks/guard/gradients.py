@@ -142,6 +142,8 @@ NOT_ZERO = Check(
                 "loss-zero": "Nothing is left to learn: a margin that every pair keeps, rewards "
                 "that are all equal, or a batch without anything to predict. Print the share of "
                 "such samples, and end the training or choose harder ones.",
+                "agree": "Correct the targets of the network that decides: generated samples are 0 "
+                "in its own loss and 1 in the generator's, or the signs of the two are opposite.",
                 "adversary": "Give the two equal strength: fewer steps or a lower learning rate "
                 "for the one that has won, noise or softened labels for what it tells apart, a "
                 "gradient penalty or spectral norms. For the other, the loss that does not "

@@ -60,6 +60,11 @@ UNCLEARED = (
     "Call optimizer.zero_grad() after each optimizer.step(), of every optimizer: the gradients of "
     "all steps before were added up (GRD012). Start anew: the weights are not usable."
 )
+UNBOUNDED = (
+    "Check the sign of each term: minus a cross entropy, a distance or a divergence has no "
+    "minimum, nor has a critic without a penalty. What shall grow is subtracted only where "
+    "something bounds it."
+)
 NON_FINITE_FIXES = {
     "constant": CONSTANT,
     "derivative": DERIVATIVE,
@@ -67,6 +72,7 @@ NON_FINITE_FIXES = {
     "empty": EMPTY,
     "half": HALF,
     "summed": SUMMED,
+    "unbounded": UNBOUNDED,
     "uncleared": UNCLEARED,
     "undefined": UNDEFINED,
     "undivided": UNDIVIDED,
@@ -176,9 +182,7 @@ STABLE = Check(
         enough("losses", 200, "{n} losses without a spike", "losses that were read"),
         {
             "exploded": EXPLODED,
-            "unbounded": "Check the sign of each term: minus a cross entropy, a distance or a "
-            "divergence has no minimum, nor has a critic without a penalty. What shall grow is "
-            "subtracted only where something bounds it.",
+            "unbounded": UNBOUNDED,
         },
     ),
     limits="that the loss falls.",
@@ -210,6 +214,7 @@ FALLS = Check(
         "300 steps of an adaptive optimizer whose learning rates add up to at least 0.01 (--all)",
         "a classifier ends after 300 steps or more where it began, at ln(classes), and its rates "
         "let the weights move by less than 0.003, or ends 1.2 times above that",
+        "the loss of a classifier is 100 times its first one, and that of a guess, within 6 steps",
         "a classifier ends after 50 steps or more above 5 times ln(classes), and 5 times its start",
     ),
     fix="Decode a batch, inputs beside labels: transformers' models shift the labels themselves. "

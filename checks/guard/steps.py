@@ -38,10 +38,10 @@ RATE = Check(
             "learning rates read",
         ),
         {
-            "start": "Print scheduler.get_last_lr(): a warm-up that divides whole numbers, "
-            "step // warmup, is 0 up to its end; write step / warmup. Else set the learning rate "
-            "of the optimizer, and check that the scheduler is stepped and that warmup_steps is "
-            "not the length of the run.",
+            "start": "Give the optimizer a learning rate above 0; where a scheduler sets it, print "
+            "scheduler.get_last_lr(): a warm-up that divides whole numbers, step // warmup, is 0 "
+            "up to its end; write step / warmup. Check that the scheduler is stepped and that "
+            "warmup_steps is not the length of the run.",
             "negative": "Print scheduler.get_last_lr(): a schedule that goes on after its last "
             "step, as a linear decay does, ends below 0. Give it the length of the run.",
             "jump": "Print scheduler.get_last_lr() around this step: a schedule that restarts at "

@@ -16,6 +16,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import printable, shown
 from doctor.catalog import overrides
 from doctor.checks.guard import ending
+from doctor.cli import own_script
 from doctor.cli.examination import Record
 from doctor.cli.job_file import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
@@ -93,11 +94,14 @@ def _judged(guarded: Guarded | Unknown) -> tuple[Check, ...]:
 
 
 def _ordered(findings: Sequence[Finding], guarded: Guarded | Unknown) -> tuple[Finding, ...]:
-    """Failures and warnings first, the earliest step and the end last; then by code."""
+    """Failures and warnings first, the earliest step and the end last; then what the text of the
+    script alone shows, and what is no problem, by code."""
 
     def order(finding: Finding) -> tuple[int, int]:
         if not finding.is_problem:
             return len(PROBLEMS), 0
+        if finding.family == own_script.FAMILY:
+            return PROBLEMS.index(finding.status), sys.maxsize
         status = finding.judged or finding.status
         return PROBLEMS.index(finding.status), _first_step(guarded, finding.check.code, status)
 

@@ -44,6 +44,13 @@ class _Side:
                 if len(first) < limit.FIRST_OF_SIDES:
                     first.append(value)
 
+    def falls(self) -> bool:
+        """Whether the losses end far below where they began, near 0."""
+        if not self.losses or not self.first_losses:
+            return False
+        first = median(self.first_losses)
+        return first > 0.0 and abs(median(self.losses)) < limit.WON * min(1.0, first)
+
 
 class Adversaries:
     """Follows two optimizers: the losses of one reach its own parameters alone, those of the other
@@ -106,14 +113,20 @@ class Adversaries:
         won = abs(loss) < limit.WON * min(1.0, abs(first))
         if won and norm < limit.STARVED * first_norm:
             self._told = True
+            agree = loser.falls()
             names = {each.index: each.name for each in self._context.watches()}
             text = (
                 f"the loss of one network has fallen from {first:.3g} to {loss:.3g}, and the "
                 f"gradient norm of the other, whose loss it decides, from {first_norm:.3g} to "
-                f"{norm:.3g} (medians of {limit.LEVEL_STEPS} steps, {names.get(index)}): the one "
-                "has won, and the other learns nothing"
+                f"{norm:.3g} (medians of {limit.LEVEL_STEPS} steps, {names.get(index)}): "
             )
-            alarm = Alarm(codes.GRADIENTS_NOT_ZERO, WARN, loser.steps, text, "adversary", index)
+            text += (
+                "the loss of the other has fallen, too, so the two want the same"
+                if agree
+                else "the one has won, and the other learns nothing"
+            )
+            cause = "agree" if agree else "adversary"
+            alarm = Alarm(codes.GRADIENTS_NOT_ZERO, WARN, loser.steps, text, cause, index)
             self._context.add(alarm, None)
 
 

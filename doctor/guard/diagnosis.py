@@ -83,14 +83,13 @@ class Diagnosis:
         cause, _ = self._reason or ("", "")
         if self._growth is None:
             self._growth = "" if cause not in ("", "constant") else _growth(self.recent())
-        if self._growth:
-            alarm.cause, alarm.text = "diverged", f"{alarm.text}; {self._growth}"
-            if sum(step.uncleared for step in self.recent()) >= limit.UNCLEARED:
-                alarm.cause = "uncleared"
-                alarm.text += ". Nothing cleared the gradients between steps: each adds to the last"
-            elif self._sums:
-                alarm.cause = "summed"
-                alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
+        if (low := _fallen(self.recent())) and (self._growth or not cause):
+            alarm.cause = "unbounded"
+            alarm.text += f"; the loss fell to {low:.3g}: nothing bounds it from below"
+        elif self._growth:
+            self._diverged(alarm)
+        elif alarm.cause == "masked" and cause:
+            alarm.cause = cause  # a logarithm of 0 or less, of which the gradients are finite
         elif not alarm.cause:
             origin = "" if cause else self.origin(optimizer)[0]
             if origin == "weights" and self._divides_by_0(optimizer):
@@ -98,6 +97,16 @@ class Diagnosis:
             else:
                 alarm.cause = "derivative" if origin == "backward" else cause
         return alarm
+
+    def _diverged(self, alarm: Alarm) -> None:
+        """What made the steps before grow."""
+        alarm.cause, alarm.text = "diverged", f"{alarm.text}; {self._growth}"
+        if sum(step.uncleared for step in self.recent()) >= limit.UNCLEARED:
+            alarm.cause = "uncleared"
+            alarm.text += ". Nothing cleared the gradients between steps: each adds to the last"
+        elif self._sums:
+            alarm.cause = "summed"
+            alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
 
     def _divides_by_0(self, optimizer: OptimizerWatch | None) -> bool:
         """Adam has stepped, and all weights that are not finite are float16."""
@@ -233,6 +242,13 @@ def _growth(history: list[Step]) -> str:
         f"the {name} grew from {grown[0]:.3g} to {grown[-1]:.3g} in the {len(grown)} steps before, "
         f"at a learning rate of {before[-1].rate or 0.0:.3g}: the steps are too long"
     )
+
+
+def _fallen(history: list[Step]) -> float:
+    """The lowest loss, where it is below 0 by far more than the size of the first; 0 elsewhere."""
+    losses = [loss for step in history for loss in step.losses[:1] if math.isfinite(loss)]
+    low = min(losses, default=0.0)
+    return low if losses and low < -limit.GROWTH * max(1.0, abs(losses[0])) else 0.0
 
 
 def _parameters(torch: ModuleType, optimizer: OptimizerWatch | None) -> list[tuple[str, Foreign]]:

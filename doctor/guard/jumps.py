@@ -19,6 +19,9 @@ class Jumps:
     def __init__(self, add: Callable[[Alarm, Foreign], None]) -> None:
         self._add = add
         self.look: Callable[[], None] = lambda: None
+        self.expected = False
+        """Whether data that the model collects are used several times and then replaced, as PPO
+        does: the loss falls on them and jumps with the next."""
         self._least = self._most = 0
         self._changed_at = -limit.SIZE_RECENT
         self._waiting: List[Tuple[Alarm, Foreign]] = []
@@ -36,6 +39,8 @@ class Jumps:
 
     def wait(self, alarm: Alarm, watch: Foreign) -> None:
         """The loss has jumped."""
+        if self.expected:
+            return
         self._waiting.append((alarm, watch))
         self.look()
 

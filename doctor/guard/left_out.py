@@ -44,7 +44,8 @@ class LeftOut:
         inside: list[str] = []
         outside: list[str] = []
         distances: list[Foreign] = []
-        for root in [model, *(each for each in roots if each is not model and each.training)]:
+        others = (each for each in roots if each is not model and each.training)
+        for root in [model, *(each for each in others if not _is_twin(each, model))]:
             prefix = "" if root is model else type(root).__name__
             named = [*root.named_parameters(prefix), *_unregistered(self.torch, root, prefix)]
             for name, p in named:
@@ -73,6 +74,13 @@ class LeftOut:
     def _judge(self, text: str, cause: str, watch: OptimizerWatch, distances: list[float]) -> None:
         if not any(distances):
             self._context.warn(codes.OPTIMIZER_HAS_GRADIENTS, text, cause, watch)
+
+
+def _is_twin(module: Foreign, model: Foreign) -> bool:
+    """Whether it is of the class and the shapes of the model: a target network, which gets
+    gradients where the loss is computed without no_grad(), or an average."""
+    shapes = ([p.shape for p in each.parameters()] for each in (module, model))
+    return type(module) is type(model) and next(shapes) == next(shapes)
 
 
 def _unregistered(torch: Foreign, root: Foreign, prefix: str) -> Iterator[tuple[str, Foreign]]:

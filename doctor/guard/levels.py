@@ -23,6 +23,8 @@ class Level:
         """Of the first few losses, the largest, at least 1."""
         self._rates = self._paths = 0.0
         self._previous, self._rising = math.inf, False
+        self._leap, self._leapt_at = 0.0, 0
+        """The largest of the losses that follow the first few steps, and its step."""
         self._rises = self._climbs = 0
         """Losses above the one before, and how often they began to rise after they had not."""
 
@@ -35,6 +37,8 @@ class Level:
         if self.count <= limit.FLAT_FIRST:
             self.first += loss / limit.FLAT_FIRST
             self._size = max(self._size, abs(loss))
+        if 1 < self.count <= limit.LEAP_WITHIN and loss > self._leap:
+            self._leap, self._leapt_at = loss, self.count
         self._last.append(loss)
         rising, self._previous = loss > self._previous, loss
         self._rises += rising
@@ -46,12 +50,25 @@ class Level:
     def alarms(self, classes: int, adaptive: bool, steps: int) -> Iterator[Alarm]:
         """What the first and the last losses show at the end, the first that holds."""
         cause, text = self.judge(classes, adaptive, steps)
-        if text:
+        if leap := self.leapt(classes):
+            yield Alarm(codes.LOSS_FALLS, WARN, self._leapt_at, leap, "rate-high")
+        elif text:
             yield Alarm(codes.LOSS_FALLS, WARN, steps, text, cause)
         elif text := self.unbounded():
             yield Alarm(codes.LOSS_STABLE, WARN, steps, text, "unbounded")
         elif text := self.exploded():
             yield Alarm(codes.LOSS_STABLE, WARN, steps, text, "exploded")
+
+    def leapt(self, classes: int) -> str:
+        """A sentence on a classifier that its first steps throw far off, "" for none."""
+        guess = math.log(classes) if classes > 1 else math.inf
+        if self._leap < limit.LEAP * max(guess, self.start):
+            return ""
+        return (
+            f"the loss was {self.start:.3g} at the first step and {self._leap:.3g} at step "
+            f"{self._leapt_at}, where a uniform guess of {classes:,} classes has {guess:.3g}: the "
+            "first steps were far too long"
+        )
 
     def unbounded(self) -> str:
         """A sentence on a loss that runs below every bound, "" for none."""

@@ -29,6 +29,8 @@ class Ratios:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.open = True
+        self.found = False
+        """Whether a loss has one: its data are collected by the model, and used several times."""
         self._without = self._again = 0
         self._before: set[float] = set()
 
@@ -39,6 +41,7 @@ class Ratios:
             self._without += 1
             self.open = self._without < limit.GRAPHS_READ
             return
+        self.found = True
         ratio, *marks = [each.detach().reshape(-1) for each in found]
         far = (ratio.float() - 1.0).abs().max()
         tensors = [far, *[each[:MOST_VALUES].float() for each in marks]]

@@ -114,6 +114,9 @@ REPLAYED, RATE_RESUMED = 2, 1.5
 numbers."""
 GROUPS_APART = 3.0
 """How far the learning rates of groups are apart that are meant to differ. Our own number."""
+LEAP, LEAP_WITHIN = 100.0, 6
+"""How far above its start, and above a guess, the loss of a classifier leaps within its first
+steps. Our own numbers."""
 UNBOUNDED, UNBOUNDED_FROM = 30.0, 100
 """How far below 0 a loss has fallen, in sizes of the first ones, and losses. Our own numbers."""
 SIZE_RECENT = 100

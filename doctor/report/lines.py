@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 from doctor._util.units import shown
@@ -23,6 +25,9 @@ from doctor.report.triage import triage_lines
 SECONDS_SHOWN = 1.0
 BEGINNING = 10
 """Lines that `head`, a preview or a mail shows."""
+TOO_FEW = re.compile(r"at least [\d,]+ required$|from \d+ on$")
+"""At the end of what an unknown says that needs more steps."""
+SHORT = "too few steps; without -q each says how many it needs"
 PLACES = 5
 """Places of a finding that are shown unless verbose."""
 
@@ -80,10 +85,10 @@ def family_lines(
     yield Line()
     yield Line(FAMILIES.get(family, family), "", "bold")
     first_with_fix: dict[str, str] = {}
-    for key, group in groupby(findings, key=group_key):
+    for key, group in groupby(findings, key=partial(group_key, detail=detail)):
         members = list(group)
         if key and len(members) > 1 and detail != "verbose":
-            yield _folded(members)
+            yield _folded(members, key[1])
             continue
         for finding in members:
             first = first_with_fix.setdefault(finding.fix, finding.check.code)
@@ -108,17 +113,19 @@ def _displayed(family: str, findings: list[Finding], detail: Detail) -> list[Fin
     return displayed
 
 
-def group_key(finding: Finding) -> tuple[Status, str] | None:
+def group_key(finding: Finding, detail: Detail = "normal") -> tuple[Status, str] | None:
     """Neighbouring skips or unknowns with an equal key are shown as one; None: never grouped."""
     if finding.status in (Status.SKIP, Status.UNKNOWN) and not finding.ignored:
-        return finding.status, finding.verdict.summary
+        summary = finding.verdict.summary
+        short = detail == "quiet" and finding.family == "GRD" and TOO_FEW.search(summary)
+        return finding.status, SHORT if short else summary
     return None
 
 
-def _folded(members: list[Finding]) -> Line:
+def _folded(members: list[Finding], summary: str) -> Line:
     status = members[0].status
     head = f"  {WORDS[status]} {codes_of(members)}  "
-    return Line(head, members[0].verdict.summary, STYLES[status])
+    return Line(head, summary, STYLES[status])
 
 
 def codes_of(members: Sequence[Finding]) -> str:

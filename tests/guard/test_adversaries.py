@@ -43,6 +43,20 @@ def against(saturates: bool, rate: float, steps: int = 100) -> None:
         both[0].step()
 
 
+def both_want_the_same(steps: int = 100) -> None:
+    """Generated samples are real ones in the discriminator's loss, too."""
+    torch.manual_seed(0)
+    made, judge = layers(4, 16, 8), layers(8, 32, 1)
+    both = adamw(made, 1e-2), adamw(judge, 3e-2)
+    for _ in range(steps):
+        z, real = torch.randn(32, 4), torch.randn(32, 8) + 3.0
+        for each in (1, 0):
+            score = judge(torch.cat([real, made(z).detach()]) if each else made(z))
+            both[each].zero_grad()
+            nn.functional.softplus(-score).mean().backward()
+            both[each].step()
+
+
 def actor_and_critic(steps: int = 100) -> None:
     """The critic of values becomes exact, and the actor has converged."""
     torch.manual_seed(0)
@@ -73,6 +87,12 @@ def body_and_head(steps: int = 100) -> None:
         nn.functional.binary_cross_entropy_with_logits(head(body(3 * x)), y).backward()
         for each in both:
             each.step()
+
+
+def test_two_networks_that_want_the_same(tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        both_want_the_same()
+    assert {each["cause"] for each in records(tmp_path, "alarm")} == {"agree"}
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,36 @@ def test_what_does_not_come_from_steps_is_no_divergence(
     assert "diverged" not in causes
 
 
+@pytest.mark.parametrize(("sign", "cause"), [(-1.0, "unbounded"), (1.0, "diverged")])
+def test_a_term_of_the_wrong_sign_is_no_rate_that_is_too_high(
+    sign: float, cause: str, tmp_path: Path
+) -> None:
+    module = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=5.0)
+    with guarded(tmp_path):
+        for _ in range(80):
+            optimizer.zero_grad()
+            (sign * F.mse_loss(module(X).squeeze(1), VALUES)).backward()
+            optimizer.step()
+    causes = {each["cause"] for each in records(tmp_path, "alarm") if each["code"] == "GRD001"}
+    assert causes == {cause}
+
+
+@pytest.mark.parametrize(("least", "cause"), [(-1.0, "undefined"), (0.5, None)])
+def test_a_logarithm_below_0_whose_gradients_are_finite(
+    least: float, cause: str | None, tmp_path: Path
+) -> None:
+    module = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(module.parameters(), lr=1e-6)
+    with guarded(tmp_path):
+        for _ in range(8):
+            optimizer.zero_grad()
+            module(X).square().add(least).log().mean().backward()
+            optimizer.step()
+    causes = {each["cause"] for each in records(tmp_path, "alarm") if each["code"] == "GRD001"}
+    assert causes == ({cause} if cause else set())
+
+
 @pytest.mark.parametrize(("clears", "cause"), [(False, "uncleared"), (True, "diverged")])
 def test_gradients_that_add_up_are_the_cause_of_a_divergence(
     clears: bool, cause: str, tmp_path: Path
@@ -226,6 +256,16 @@ def test_weights_of_16_bits_that_rarely_move_are_not_put_back(tmp_path: Path) ->
             F.cross_entropy(module(x[rows].bfloat16()), y[rows]).backward()
             optimizer.step()
     assert ("GRD007", "fail") not in alarms(tmp_path)
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_a_jump_with_data_that_the_model_collects_anew_is_none(expected: bool) -> None:
+    found: list[Any] = []
+    jumps = Jumps(lambda alarm, watch: found.append(alarm))
+    jumps.expected = expected
+    jumps.wait(Alarm("GRD014", "warn", 200, "the loss is 4"), None)
+    jumps.close()
+    assert bool(found) is not expected
 
 
 @pytest.mark.parametrize(("sizes", "count"), [((8, 8), 1), ((8, 64), 0)])

@@ -146,6 +146,16 @@ def thawed(added: bool) -> None:
     KEPT.append((model, optimizer))
 
 
+def beside(of_shape: bool, mode: str = "") -> None:
+    """A module beside the trained one gets gradients: a target network whose outputs are not
+    detached, or one that should be trained."""
+    model = layers()
+    other = copy.deepcopy(model) if of_shape else nn.Linear(4, 1)
+    other.train(mode != "eval").requires_grad_(mode != "frozen")
+    train(lambda x: model(x) - 0.5 * other(x), adamw(model))
+    KEPT.append((model, other))
+
+
 KEPT: list[Any] = []
 """What is still there when the guard is closed, as in a script without functions."""
 
@@ -161,6 +171,10 @@ KEPT: list[Any] = []
         (lambda: scaled("tensor"), ("GRD003", "left-out")),
         (lambda: scaled("list"), ("GRD003", "left-out")),
         (lambda: thawed(added=False), ("GRD003", "left-out")),
+        (lambda: beside(of_shape=False), ("GRD003", "unregistered")),
+        (lambda: beside(of_shape=True), None),
+        (lambda: beside(of_shape=False, mode="eval"), None),
+        (lambda: beside(of_shape=False, mode="frozen"), None),
         (lambda: times_zero(branch=False), None),
         (later, None),
         (critic, None),
