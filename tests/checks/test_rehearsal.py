@@ -22,6 +22,7 @@ from rehearsal_facts import (
     lost,
     named,
     resumed,
+    state_in,
     uneven,
     waits,
     with_continued,
@@ -39,7 +40,6 @@ from doctor.facts.rehearsal import (
 from doctor.facts.rehearsal_resume import Lost, SampleOrder
 from doctor.facts.rehearsal_runs import (
     KeptGraphs,
-    SavedFile,
     Waiting,
 )
 from doctor.judge.check import Status
@@ -177,20 +177,17 @@ def test_the_section_survives_a_facts_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("saves", "status"),
+    ("checkpoints", "status"),
     [
-        ((("a.pt", 4), ("b.pt", 8), ("a.pt", 12)), Status.PASS),  # slots
-        ((("a.pt", 4), ("a.pt", 8), ("b.pt", 8)), Status.WARN),
-        ((("", 4), ("", 8)), Status.WARN),  # into an open file
+        ((named("a.pt"),), Status.WARN),
+        ((named("a.pt"), named("b.pt")), Status.PASS),  # a copy of the best, or slots in turn
+        ((state_in("a.pt"), named("best.pt")), Status.WARN),  # weights alone beside it
+        ((state_in("a.pt"), state_in("best.pt")), Status.PASS),
     ],
 )
-def test_a_save_in_place_is_one_that_leaves_none(saves: Any, status: Status) -> None:
-    saved = tuple(
-        SavedFile(step=step, what="torch.save", path=f"/o/{name}" if name else "")
-        for name, step in saves
-    )
-    names = ("a.pt", "b.pt")
-    run = with_run(saved=saved, checkpoints=tuple(map(named, names)), overwritten=names)
+def test_a_save_in_place_is_one_that_leaves_none(checkpoints: Any, status: Status) -> None:
+    names = tuple(each.path for each in checkpoints)
+    run = with_run(checkpoints=checkpoints, overwritten=names)
     assert findings(run)["RHS006"].status is status
 
 
