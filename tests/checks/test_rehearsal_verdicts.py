@@ -374,7 +374,12 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS014", agreed(distinct=1, replicated=False), Status.UNKNOWN, "tensor or pipeline"),
     ("RHS014", agreed(distinct=1, replicated=False, data_parallel=True), Status.FAIL, "2 ranks"),
     ("RHS014", agreed(repeated=16), Status.WARN, "in the order of the first"),
-    ("RHS014", agreed(repeated=16, batches=0, distinct=0), Status.WARN, "in the order of the first"),
+    (
+        "RHS014",
+        agreed(repeated=16, batches=0, distinct=0),
+        Status.WARN,
+        "in the order of the first",
+    ),
     ("RHS014", agreed(repeated=15), Status.PASS, "differ"),
     ("RHS014", agreed(repeated=16, distinct=1), Status.FAIL, "different first batches"),
     ("RHS018", agreed(epoch=()), Status.SKIP, "known length"),
