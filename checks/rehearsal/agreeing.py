@@ -140,8 +140,6 @@ def data(rehearsal: Rehearsal) -> Verdict:
         return skip("the doctor distributed the batches, and not the job")
     if isinstance(found, Verdict):
         return found
-    if found.batches < 2:
-        return unknown("the first batches of the ranks were not seen")
     if found.distinct == found.batches and found.repeated >= LEAST_ORDERED:
         return warn(
             f"the second epoch takes its first {found.repeated:,} samples in the order of the "
@@ -149,6 +147,8 @@ def data(rehearsal: Rehearsal) -> Verdict:
             fix="Call sampler.set_epoch(epoch) at the beginning of every epoch, before its first "
             "batch (and with the epoch after a resume): until then each is epoch 0.",
         )
+    if found.batches < 2:
+        return unknown("the first batches of the ranks were not seen")
     if found.distinct == found.batches:
         return ok(f"the first batches of {found.batches} ranks differ")
     same = f"{found.batches} ranks have {found.distinct} different first batches"

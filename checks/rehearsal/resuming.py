@@ -46,6 +46,10 @@ STEP_FIX = (
     "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
     "Lightning."
 )
+EPOCH_FIX = (
+    "If the checkpoint has the number of the epoch, save that of the next one, epoch + 1: at the "
+    "end of the first, epoch is 0 still. "
+)
 HANDLER_STEP_FIX = (
     "The state was saved on the signal: save the number of the step at that moment with it, an "
     "attribute or a global that the loop sets, and not a default argument or a variable that has "
@@ -96,10 +100,11 @@ def _goes_on(found: Resumed, skipped: bool, by_handler: bool) -> Verdict:
     saved, as what the handler raised was caught; `by_handler`: the signal's handler saved it."""
     repeated = found.expected_steps is not None and found.steps - found.expected_steps
     if found.counted_from_0:
+        first = repeated == found.epoch_steps == found.saved_step
         return fail(
             f"the state of step {found.saved_step} is restored, but the steps are counted from 0: "
             f"{found.steps} steps were taken, {found.expected_steps} were left",
-            fix=HANDLER_STEP_FIX if by_handler else STEP_FIX,
+            fix=HANDLER_STEP_FIX if by_handler else EPOCH_FIX * first + STEP_FIX,
         )
     if found.passed_over:
         return _passed_over(found)

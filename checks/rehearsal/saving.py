@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.failing import save_failed
@@ -165,11 +164,16 @@ def _newest(run: RehearsedRun) -> Verdict | None:
 
 
 def _in_place(run: RehearsedRun) -> Verdict | None:
-    """The warning where each checkpoint was written over the one before it."""
+    """The warning where the only checkpoint was written over in place.
+
+    Of several that hold the weights, with the optimizer's state if any has it, one is whole while
+    another is written: a copy of the best result, or files that are written in turn.
+    """
     over = set(run.overwritten)
     whole_state = [each for each in run.checkpoints if each.optimizer]  # none of weights alone
     places = [each.path for each in whole_state or run.checkpoints]
-    if not places or not all(_is_over(place, over) for place in places) or _in_turn(run, places):
+    complete = [each for each in whole_state or run.checkpoints if each.weights]
+    if not places or not all(_is_over(place, over) for place in places) or len(complete) > 1:
         return None
     of_state = " with an optimizer's state" if len(places) < len(run.checkpoints) else ""
     return warn(
@@ -177,12 +181,6 @@ def _in_place(run: RehearsedRun) -> Verdict | None:
         "in place: a stop in the middle of one leaves none",
         fix=IN_PLACE,
     )
-
-
-def _in_turn(run: RehearsedRun, places: Sequence[str]) -> bool:
-    """Whether the saves go to several places in turn, so that one of them is always whole."""
-    steps = [{e.step for e in run.saved if f"/{place}/" in f"{e.path}/"} for place in places]
-    return all(steps) and set.union(*steps) not in steps
 
 
 def _is_over(place: str, over: set[str]) -> bool:

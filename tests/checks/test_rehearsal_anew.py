@@ -182,3 +182,10 @@ def test_the_remedy_for_what_begins_anew(names: tuple[str, ...], word: str) -> N
 def test_the_remedy_for_weights_beside_an_adapter(name: str, word: str) -> None:
     weights = lost("weights", names=(name,), fresh=True)
     assert word in (findings(resumed(weights))["RHS010"].verdict.fix or "")
+
+
+@pytest.mark.parametrize(("epoch_steps", "named"), [(4, True), (3, False), (0, False)])
+def test_the_number_of_the_first_epoch_is_no_step(epoch_steps: int, named: bool) -> None:
+    found = findings(resumed(steps=12, expected_steps=8, epoch_steps=epoch_steps))["RHS009"]
+    assert found.status is Status.FAIL
+    assert ("epoch + 1" in (found.verdict.fix or "")) is named

@@ -376,6 +376,8 @@ def test_batches_at_the_start_and_after_each_save(tmp_path: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     plain = torch.nn.Module.__call__
     observer.batches.watch()
+    for _ in range(60):  # transforms of torchvision are modules
+        torch.nn.Identity()(ROWS)
     for step, rows in enumerate(ROWS.split(2)):
         observer.step = step
         if step in (2, 4):
@@ -390,6 +392,36 @@ def test_batches_at_the_start_and_after_each_save(tmp_path: Path) -> None:
     found = [each for each in recorded(tmp_path) if each["kind"] == "batch"]
     assert [each["s"] for each in found] == [0, 2, 4]
     assert len({str(each["tensors"]) for each in found}) == 3
+
+
+@pytest.mark.parametrize("guesses", ["model", "teacher", "none", "evaluating"])
+def test_the_state_of_the_start_is_that_before_statistics_are_gathered(
+    guesses: str, tmp_path: Path
+) -> None:
+    """Labels that are guessed without gradients before the first step change batch norms."""
+    from doctor.guard.rehearsal.observer import Observer
+    from doctor.guard.rehearsal.settings import Settings
+    from doctor.guard.rehearsal.state import snapshot
+
+    observer = Observer(torch, Settings(str(tmp_path), str(tmp_path), ()))
+    model, teacher = (
+        torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.BatchNorm1d(2)) for _ in range(2)
+    )
+    observer.batches.watch()
+    with torch.no_grad():
+        model(ROWS)  # its shapes, before there is an optimizer
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    before = snapshot(torch)["buffers"]
+    with torch.no_grad():
+        if guesses != "none":
+            (teacher if guesses == "teacher" else model).train(guesses != "evaluating")(ROWS)
+    model.train()(ROWS).sum().backward()
+    assert optimizer
+    observer.records.close()
+    start, *rest = [each for each in recorded(tmp_path) if each["kind"] in ("snapshot", "batch")]
+    assert start["when"] == "start"
+    assert [each["kind"] for each in rest] == ["batch"]
+    assert start["buffers"] == json.loads(json.dumps(before))
 
 
 def _ends_in_vain(signum: Any, frame: Any) -> None:

@@ -560,6 +560,10 @@ def test_a_rotation_of_the_newest(gone: Any, last_save: float, found: Any, tmp_p
         ("len(Agent.rewards)", [320.0], [0.0], [0.0], False),
         ("(train) baseline", [0.7], [0.0], [0.0], True),
         ("(train) std", [1.02], [0.99], [0.98], False),  # of a batch
+        ("(train) running_mean", [0.7], [0.0], [0.0], True),
+        ("(<module>) running_mfu", [12.0], [-1.0], [-1.0], False),  # printed
+        ("(train) avg_reward", [0.7], [0.0], [0.0], False),
+        ("(train) step_avg", [0.7], [0.0], [0.0], False),
     ],
 )
 def test_statistics_in_attributes(

@@ -10,20 +10,25 @@ from doctor import catalog
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.rehearsal import (
+    Accessed,
     Agreement,
     Attempt,
+    Batches,
     Protection,
     Rehearsal,
     RehearsedStage,
+    TriedBatch,
 )
 from doctor.facts.rehearsal_resume import Lost, Resumed, SampleOrder
 from doctor.facts.rehearsal_runs import (
     Evaluated,
     HostMemory,
+    KeptGraphs,
     OnDisk,
     RehearsedRank,
     RehearsedRun,
     SavedFile,
+    Waiting,
 )
 from doctor.job.job import Job
 from doctor.judge.check import Finding
@@ -114,3 +119,117 @@ def lost(kind: Any, **fields: Any) -> Lost:
 
 def agreed(**fields: Any) -> Rehearsal:
     return changed(agreement=msgspec.structs.replace(HEALTHY.agreement, **fields))
+
+
+def held(**fields: Any) -> HostMemory:
+    values = {"loading": 30, "running": 40, "free": 100}
+    return HostMemory(**{key: value * 2**30 for key, value in {**values, **fields}.items()})
+
+
+def of_factory(*tried: TriedBatch, **fields: Any) -> Rehearsal:
+    values: dict[str, Any] = {"read": 41, "of": 41, "tried": tried}
+    return changed(trained="in a loop", batches=Batches(**values | fields))
+
+
+def accessed(*usable: bool | None) -> Rehearsal:
+    return changed(accessed=tuple(Accessed(target="hf://org/model", usable=u) for u in usable))
+
+
+def ordered(**fields: Any) -> Rehearsal:
+    return resumed(order=SampleOrder(**{"steps": 8, "samples": 48} | fields))
+
+
+def waits(rank: int, collective: str = "barrier", number: int = 5, **fields: Any) -> Waiting:
+    values = {"place": f"train.py:{rank}", "collective": collective, "number": number}
+    return Waiting(**{"rank": rank, "inside": True, **values, **fields})
+
+
+def hangs(*waiting: Waiting, still: float = 99.0) -> Rehearsal:
+    return with_run(cut="deadline", code=None, waiting=waiting, still=still)
+
+
+def turning(loop: str) -> Waiting:
+    return Waiting(rank=0, place="a.py:5 in decode", loop=loop)
+
+
+def evaluating(*waiting: Waiting, **fields: Any) -> Rehearsal:
+    rank = msgspec.structs.replace(RANK, evaluating=4, **fields)
+    return with_run(cut="deadline", code=None, ranks=(rank,), waiting=waiting, still=99.0)
+
+
+def apart(error: str, *waiting: Waiting) -> Rehearsal:
+    """Rank 0 is in an evaluation when the run ends with an error, or is ended."""
+    first = msgspec.structs.replace(RANK, world=2, evaluating=8, error=error)
+    ranks = first, msgspec.structs.replace(RANK, rank=1, world=2)
+    how: dict[str, Any] = {"code": 1} if error else {"code": None, "cut": "deadline"}
+    return with_run(ranks=ranks, waiting=waiting, still=99.0, **how)
+
+
+def uneven(epoch: tuple[int, ...]) -> Rehearsal:
+    """Rank 0 is in an evaluation after step 8, and the ranks' samplers have these lengths."""
+    ranks = apart("gloo: Connection reset by peer").runs[0].ranks
+    agreement = msgspec.structs.replace(HEALTHY.agreement, epoch=epoch)
+    return msgspec.structs.replace(with_run(ranks=ranks, code=1), agreement=agreement)
+
+
+def state_in(path: str) -> OnDisk:
+    return msgspec.structs.replace(DISK, path=path, optimizer=True)
+
+
+def in_grace(*, ended: bool, **fields: Any) -> Rehearsal:
+    """It was killed at the end of the grace period."""
+    ranks = (msgspec.structs.replace(RANK, ended=ended),)
+    return with_stop(cut="grace", code=None, ranks=ranks, **fields)
+
+
+def named(path: str) -> OnDisk:
+    return msgspec.structs.replace(DISK, path=path)
+
+
+def weights_alone(optimizer: bool = False, **fields: Any) -> Rehearsal:
+    disk = (msgspec.structs.replace(DISK, optimizer=optimizer),)
+    stopped = msgspec.structs.replace(STOPPED, checkpoints=disk)
+    found = resumed(from_start=True, opened="", **fields)
+    return msgspec.structs.replace(found, runs=(RUN, stopped, CONTINUED))
+
+
+def keeping(*graphs: int) -> Rehearsal:
+    """Tensors with graphs that are in memory after each fifth step."""
+    looks = enumerate(graphs, 1)
+    return with_rank(kept=tuple(KeptGraphs(step=5 * n, graphs=count) for n, count in looks))
+
+
+def left_evaluating(*kinds: str) -> Rehearsal:
+    found = Evaluated(step=4, seconds=0.1, calls=2, samples=8, left=kinds)
+    return with_rank(evaluations=(found,))
+
+
+def in_last_interval(*saves: int) -> Rehearsal:
+    """A signal after the save at step 6, which the command does not heed."""
+    saved = tuple(SavedFile(step=step, what="torch.save") for step in saves)
+    stopped = msgspec.structs.replace(STOPPED, code=0, stopped_at=7)
+    return changed(runs=(msgspec.structs.replace(RUN, saved=saved), stopped, CONTINUED))
+
+
+def parted(
+    error: str, *, gone: bool = False, exchanging: bool = True, epoch: tuple[int, ...] = ()
+) -> Rehearsal:
+    """Rank 0 fails in backward(), rank 1 is in a collective or has ended."""
+    ranks = (
+        msgspec.structs.replace(RANK, world=2, error=error),
+        msgspec.structs.replace(RANK, rank=1, world=2, ended=gone),
+    )
+    waiting = (
+        Waiting(rank=0, place="a.py:37", ended=True, exchanging=exchanging),
+        Waiting(rank=1, place="a.py:43", collective="all_reduce", inside=not gone, ended=gone),
+    )
+    found = with_run(code=1, ranks=ranks, waiting=waiting)
+    agreement = msgspec.structs.replace(found.agreement, epoch=epoch)
+    return msgspec.structs.replace(found, agreement=agreement)
+
+
+SEVENTH = msgspec.structs.replace(RANK, steps=7)
+GROWS = Evaluated(
+    step=1, seconds=1, calls=12, samples=48, memory=tuple(2**27 * n for n in range(12)), of=300_000
+)
+LONGEST = TriedBatch(name="longest", samples=4, length=512)

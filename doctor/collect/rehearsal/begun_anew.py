@@ -24,10 +24,17 @@ STATISTIC = re.compile(
 OF_A_LOG = re.compile(
     r"loss|acc(?![a-z])|accuracy|metric|score|meter|logg|logs?(?![a-z])|timer?(?![a-z])|seconds"
     r"|speed|progress|throughput|profil|track|smoothed|print|best|grad|dataset|loader|args|config"
+    r"|flops|(?<![a-z])mfu(?![a-z])|(?<![a-z])eta(?![a-z])"
     r"|(?<![a-z])(?:last|prev|previous|cur|current|batch|start|max|min)(?![a-z])",
     re.IGNORECASE,
 )
 """In names of attributes and classes that report."""
+OF_A_VARIABLE = re.compile(
+    r"^\(.*\) (?:(?:running|moving|avg|average|mean|ema|norm)_(?!mean|std|var)\w+"
+    r"|\w+_(?:avg|average|ema))$",
+    re.IGNORECASE,
+)
+"""A variable with such a name, and no class around it, is that of a log as a rule."""
 STOPS = re.compile(r"^\w*(?:early_?stop|patience)\w*\.", re.IGNORECASE)
 """A class that ends the training when it gets no better: its numbers count, but for a log's."""
 RESTORED = re.compile(
@@ -87,7 +94,7 @@ def _came_back(name: str, saved: Snapshot, now: Snapshot, begun: Snapshot | None
 
 def _computes(name: str) -> bool:
     """Whether it is of what the training computes with, by its name."""
-    return bool(STATISTIC.search(name)) and not _reports(name)
+    return bool(STATISTIC.search(name)) and not (_reports(name) or OF_A_VARIABLE.search(name))
 
 
 def _reports(name: str) -> bool:

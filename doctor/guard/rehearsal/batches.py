@@ -20,7 +20,7 @@ class Batches:
 
     def __init__(self, torch: ModuleType, observer: Foreign) -> None:
         self.torch, self.observer = torch, observer
-        self.recorded = 0
+        self.recorded = self.ahead = 0
         self.watching = False
 
     def saved(self) -> None:
@@ -46,11 +46,13 @@ class Batches:
             if not self.watching:
                 return original(module, *args, **kwargs)
             if module.training and self.torch.is_grad_enabled():
-                tries += 1
+                tries += next(module.parameters(), None) is not None  # torchvision's transforms
                 observer.called = True
                 observer.safely(self.look, module, args, kwargs)
+            else:
+                observer.safely(self.look_ahead, module)
             # The state of a start without a module's call is recorded at its first step.
-            late = not self.recorded and bool(observer.hashed)
+            late = not self.recorded and bool(observer.hashed - {"start"})
             if self.recorded > found or late or tries >= TRIES or not observer.alive:
                 restore()
             return original(module, *args, **kwargs)
@@ -59,7 +61,7 @@ class Batches:
 
     def look(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """Record the batch, if an optimizer holds this module's parameters."""
-        if not self.recorded and self.observer.hashed:
+        if not self.recorded and self.observer.hashed - {"start"}:
             return
         parameters = {id(p) for p in module.parameters()}
         if not parameters:
@@ -69,6 +71,17 @@ class Batches:
             if any(id(p) in parameters for group in groups for p in group["params"]):
                 self.record(args, kwargs)
                 return
+
+    def look_ahead(self, module: Foreign) -> None:
+        """The state of the start, before a pass without gradients changes the statistics of this
+        batch norm: guessed labels, a teacher."""
+        norm = self.torch.nn.modules.batchnorm._NormBase
+        if self.observer.hashed or not isinstance(module, norm) or not module.training:
+            return
+        self.ahead += 1
+        if self.ahead <= TRIES and in_memory(self.torch)["optimizer"]:
+            self.observer.begin()
+            self.observer.hash_state("start", once=True)
 
     def record(self, args: Foreign, kwargs: Foreign) -> None:
         """The batch; before the first one the state."""
