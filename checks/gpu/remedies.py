@@ -13,8 +13,8 @@ LOST = (
     "Your own: power-cycle the machine, then check its seat, its power cables and the slot."
 )
 MEMORY = (
-    "Reset the GPU, or reboot, once nothing uses it: since Ampere a reset remaps the row of an "
-    f"uncorrected error. {AGAIN}replace the GPU."
+    f"{RETURN}Your own: reset the GPU, or reboot, once nothing uses it: since Ampere a reset "
+    "remaps the row of an uncorrected error. If it comes back, replace the GPU."
 )
 SPENT = (
     "The GPU must be replaced: no reset repairs this. Rented: return the machine and report the "
@@ -25,18 +25,18 @@ CONTAINED = (
     f"uses it, so that the row is remapped. {AGAIN}replace the GPU."
 )
 RESET = (
-    "Reset the GPU, or reboot, once nothing uses it, and run the doctor again. "
-    f"{AGAIN}update driver and firmware, then replace the GPU."
+    f"{RETURN}Your own: reset the GPU, or reboot, once nothing uses it, and run the doctor again. "
+    "If it comes back, update driver and firmware, then replace the GPU."
 )
 LINK = (
-    "Reset all GPUs of the machine together, or reboot, once nothing uses them: the link's other "
-    f"end may be at fault. {AGAIN}read the link's counters with `nvidia-smi nvlink -e`, then "
-    "replace the board or the cable."
+    f"{RETURN}Your own: reset all GPUs of the machine together, or reboot, once nothing uses them: "
+    "the link's other end may be at fault. If it comes back, read the link's counters with "
+    "`nvidia-smi nvlink -e`, then replace the board or the cable."
 )
 CABLES = f"Connect the board's auxiliary power, and check its seat. {RETURN}"
 REQUEST = (
-    "Do what the driver requests ({}), once nothing uses the GPU. "
-    f"{AGAIN}update driver and firmware, check power, seat and heat, then replace the GPU."
+    f"{RETURN}Your own: do what the driver requests ({{}}), once nothing uses the GPU. If it comes "
+    "back, update driver and firmware, check power, seat and heat, then replace the GPU."
 )
 DRAIN = (
     "Reset the GPU when convenient, after draining the node: the row or page is then replaced, and "
