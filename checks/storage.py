@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import PurePath
 
 from doctor._util.records import Unknown
@@ -96,7 +98,11 @@ def _usable(place: Place) -> Verdict:
         return _unreachable(place, where)
     writable = _writable(place, where)
     verdict = worst(writable, _persistent(place, where), _has_inodes(place, where))
-    return writable if verdict.status is Status.PASS else verdict
+    if verdict.status is Status.PASS:
+        return writable
+    path = shlex.quote(place.path)
+    commands = verdict.commands or (f"findmnt --target {path}", f"df -hi {path}")
+    return replace(verdict, commands=commands)
 
 
 def _unreachable(place: Place, where: str) -> Verdict:

@@ -129,10 +129,11 @@ FOUND = {
         "Divide a divergence of weights by the number of samples of the whole training set.",
     ),
     "last": (
-        "the last batch of an epoch, which is smaller than the others, raises with {operation}",
+        "the step raises with as few samples as the last batch of an epoch has, {operation}",
         "Take the number of samples from the input, x.size(0), where a view, a mask or a state "
         "is made, and make a recurrent state anew for each batch; or leave that batch out: "
-        "drop_last=True in the DataLoader, which batch norms need if it has one sample.",
+        "drop_last=True in the DataLoader, which batch norms need if it has one sample. A loop "
+        "that leaves it out itself needs nothing.",
     ),
     "functions": (
         "for a gradient of zeros, {operation} returns one that is not zero: it does not use what "

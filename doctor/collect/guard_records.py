@@ -94,8 +94,9 @@ def _without_steps(processes: dict[int, GuardedProcess]) -> str:
             "report steps with doctor.guard.Guard().step(loss)"
         )
     return (
-        "no training step was observed: the program did not train with torch, or its Python "
-        "ignores PYTHONPATH (python -I, -E or -S)"
+        "no training step was observed: nothing was left to train, as after a resume from the last "
+        "step, the program does not train with torch, or its Python ignores PYTHONPATH (python -I, "
+        "-E or -S)"
     )
 
 

@@ -57,6 +57,11 @@ def discover(paths: Sequence[str], exclude: Sequence[str] = ()) -> Files:
     others = [command_for(path) for path in named]
     if others and not {"", "lint"} & set(others) and len(others) == len(paths):
         raise UserError(f"{named[0]} is no script; doctor {others[0]} {named[0]} reads it")
+    if named and len(named) == len(paths) and not any(map(_may_be_script, named)):
+        raise UserError(
+            f"{named[0]} is no script: lint reads Python, notebooks, shell scripts and "
+            "configurations in YAML and JSON"
+        )
     listed = sorted(each for each in listing.files if not excluded(each, exclude))
     results = dict.fromkeys([*named, *listed])
     return Files(
@@ -83,6 +88,13 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
     return any(
         fnmatch.fnmatch(each, pattern.rstrip("/")) for pattern in patterns for each in candidates
     )
+
+
+def _may_be_script(path: str) -> bool:
+    """By its name, or by the line that names its interpreter; a pipe may be anything."""
+    if _wanted(path) or not os.path.isfile(path):
+        return True
+    return read_regular(path, 2, follow=True) == b"#!"
 
 
 def _wanted(name: str) -> bool:

@@ -422,6 +422,11 @@ def test_the_field_of_a_dict_and_a_missing_argument_are_named() -> None:
     )
     of_dict = own(message, function="cross_entropy", operands=(output, tensor("target [8] int64")))
     assert "output['logits']" in fix_of(of_dict)
+    several = Operand(name="input", kind="dict", value="{'features', 'logits'}")
+    assert "output['logits']" in fix_of(own(message, function="cross_entropy", operands=(several,)))
+    undecided = Operand(name="input", kind="dict", value="{'boxes', 'masks'}")
+    proven = fix_of(own(message, function="cross_entropy", operands=(undecided,)))
+    assert proven.startswith("Pass a tensor")
     signature = seen.Signature(accepts=("x", "lengths"), of_model=True)
     missing = "TypeError: Net.forward() missing 1 required positional argument: 'lengths'"
     assert fix_of(own(missing, signature)).startswith("Pass lengths to the forward pass")

@@ -167,7 +167,7 @@ def _outer(reading: Training, site: Call) -> bool:
 def loaded_to_one_gpu(reading: Training) -> Iterator[Match]:
     if not ddp_calls(reading) or reading.imports_from(*OTHERS):
         return
-    if "CUDA_VISIBLE_DEVICES" in reading.script.identifiers:
+    if "CUDA_VISIBLE_DEVICES" in reading.script.identifiers or _is_on_cpu(reading):
         return
     for number, call in reading.numbered(reading.methods("load")):
         if call.name != "torch.load" or call.unpacked or len(call.args) > 1:
@@ -182,6 +182,16 @@ def loaded_to_one_gpu(reading: Training) -> Iterator[Match]:
         yield Match(
             call.span, "torch.load without map_location: every process loads to the saved GPU"
         )
+
+
+def _is_on_cpu(reading: Training) -> bool:
+    """All process groups are gloo's: the tensors are saved from the CPU."""
+    starts = reading.named("init_process_group")
+    return bool(starts) and all(
+        evaluate.literals(reading, evaluate.argument(reading, start, "backend", 0), start)
+        == {"gloo"}
+        for start in starts
+    )
 
 
 def _is_loaded(reading: Training, number: int, call: Call) -> bool:

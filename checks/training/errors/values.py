@@ -79,11 +79,14 @@ def no_tensor(raised: Raised) -> Explanation | None:
     if not wrong:
         return None
     first = wrong[0]
-    fields = re.fullmatch(r"\{'(\w+)'(?:, .*)?\}", first.value)
-    fix = TAKE_THE_FIELD.format(fields[1]) if fields else ""
+    keys = re.findall(r"'(\w+)'", first.value) if first.value.startswith("{'") else []
+    told = [key for key in keys if OUTPUTS.match(key)] if len(keys) > 1 else keys
+    fix = TAKE_THE_FIELD.format(told[0]) if len(told) == 1 else ""
     return Explanation(f"{first.name} is {first.kind} {first.value}".strip(), fix)
 
 
+OUTPUTS = re.compile(r"(?:logits|out(?:put)?s?|pred\w*|sample)$")
+"""Names under which models return what a loss compares with the targets."""
 TAKE_THE_FIELD = "Pass the tensor in the dict that the model returns: output['{}'], not the dict."
 
 

@@ -48,7 +48,9 @@ def guard(
             metavar="SECONDS",
         ),
     ] = None,
-    stop: Annotated[bool, panels.gate("End the job at the first failure.", "--stop")] = False,
+    stop: Annotated[
+        bool, panels.gate("End the job where no healthy training gets (GRD002, GRD007).", "--stop")
+    ] = False,
     every: Annotated[
         bool, panels.scope("Also evaluate the codes that are off by default.", "--all")
     ] = False,

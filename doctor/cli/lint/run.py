@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from doctor._util.errors import UserError
+from doctor.checks.script.files import READABLE
 from doctor.checks.script.lint import Hit
 from doctor.checks.script.names import codes_of, select
 from doctor.checks.script.rule import RANK, STATUSES, Rule, remedies
@@ -69,16 +70,27 @@ class Lint:
 
     @property
     def exit_code(self) -> int:
-        """1 if something is at or above --fail-on, 3 if no script was read or no selected rule
-        could be decided.
+        """1 if something is at or above --fail-on, 3 if no script could be read or no selected
+        rule could be decided.
         """
         gates = {"fail": (Status.FAIL,), "warn": (Status.FAIL, Status.WARN), "never": ()}
         gate = gates[self.options.fail_on]
         counted = [finding.status for finding in self.findings if not finding.ignored]
         if any(status in gate for status in counted):
             return 1
-        decided = any(status is not Status.UNKNOWN for status in counted)
+        decided = any(status is not Status.UNKNOWN for status in counted) and not self._unread()
         return 0 if decided or self.options.fail_on == "never" else 3
+
+    def _unread(self) -> bool:
+        """Whether each file, and not only a cell of a notebook, could not be parsed."""
+        unread = {
+            place.path
+            for finding in self.findings
+            if finding.check.code == READABLE.code
+            for place in finding.verdict.places
+            if not place.cell
+        }
+        return bool(self.paths) and unread.issuperset(self.paths)
 
 
 def run_lint(

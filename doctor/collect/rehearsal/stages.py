@@ -90,6 +90,9 @@ def rehearse(
         stages.all()
         failed = stages.failed
         return stages.facts(), stages.guarded, workplace.root if failed or options.keep else None
+    except KeyboardInterrupt:
+        failed = False  # the user ended it, and needs no records
+        raise
     finally:
         if not options.keep:
             workplace.remove(logs=failed)

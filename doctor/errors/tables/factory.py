@@ -18,6 +18,10 @@ ROWS = (
                 "criterion(model(batch['x']), batch['y'])\ndoctor explain model",
                 more=("the factory's batch is a Dataset; return a DataLoader of it, or "
                     "next(iter(loader))",)),
+            Wording(r"\.py has no \w+; it has",
+                "train.py has no maek; it has make, main",
+                "The file has no function of the name behind the colon.",
+                "Name a function that the file has, FILE.py:FUNCTION: the message lists them."),
             Wording(r"the factory's \w+ has no batch",
                 "the factory's DataLoader has no batch",
                 "The loader gives no batch: it has no data, or fewer samples than batch_size "

@@ -1020,3 +1020,13 @@ def healthy_last_batch_of_a_sampler_that_repeats():
     drawn = torch.utils.data.RandomSampler(range(22), replacement=True, num_samples=24)
     loader = _loader(sampler=drawn)
     return _trained(lambda m, x: m.a(x.view(8, 20)), loader, a=nn.Linear(20, 3))
+
+
+class _Full(torch.utils.data.DataLoader):
+    def __iter__(self):
+        return (batch for batch in super().__iter__() if len(batch[1]) == self.batch_size)
+
+
+def healthy_last_batch_that_the_loader_leaves_out():
+    loader = _Full(_loader().dataset, batch_size=8)
+    return _trained(lambda m, x: m.a(x.view(8, 20)), loader, a=nn.Linear(20, 3))

@@ -46,8 +46,8 @@ class Parts(NamedTuple):
     """What the doctor does otherwise than the user's script."""
     fixed: bool = False
     """The batch is no loader's."""
-    last: Optional[Callable[[], Tuple[int, Any]]] = None
-    """Of a loader, makes the last batch of an epoch if it is smaller."""
+    last: int = 0
+    """Samples of a loader's last batch of an epoch, if it is smaller."""
 
 
 def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:

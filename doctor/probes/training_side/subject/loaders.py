@@ -6,7 +6,7 @@ import itertools
 import signal
 import threading
 import time
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterator, List, Sequence
 
 import torch
 
@@ -103,23 +103,20 @@ def _taken(loader: Foreign, count: int, after: int) -> List[Foreign]:
     return found
 
 
-def last_batch(loader: Foreign) -> Optional[Callable[[], Tuple[int, Foreign]]]:
-    """What makes the last batch of an epoch, with the number of its samples; None where it is as
-    large as the others, or its samples are drawn by a sampler of the user's own."""
+def last_batch(loader: Foreign) -> int:
+    """Samples of the last batch of an epoch; 0 where it is as large as the others, or the loader
+    does more than torch's own to give batches."""
     if not isinstance(loader, torch.utils.data.DataLoader):
-        return None
+        return 0
+    for name in ("__iter__", "_get_iterator"):
+        if getattr(type(loader), name) is not getattr(torch.utils.data.DataLoader, name):
+            return 0
     sampler = loader.batch_sampler
     if type(sampler) is not torch.utils.data.BatchSampler or sampler.drop_last:
-        return None
-    if type(sampler.sampler) not in (torch.utils.data.SequentialSampler,
-                                     torch.utils.data.RandomSampler):  # fmt: skip
-        return None
+        return 0
     drawn: Foreign = sampler.sampler
-    count, dataset = len(drawn), loader.dataset
-    rest = count % sampler.batch_size
-    if not rest or count < sampler.batch_size:
-        return None
-    return lambda: (rest, loader.collate_fn([dataset[at] for at in range(rest)]))
+    count = observing.attempt(lambda: len(drawn), 0)
+    return int(count % sampler.batch_size) if count > sampler.batch_size else 0
 
 
 def in_turn(loss: Loss) -> Loss:

@@ -44,8 +44,8 @@ class Subject(NamedTuple):
     """The user's own Update; None: AdamW."""
     fixed: bool = False
     """The user gave one batch, and no loader that makes another for each step."""
-    last: Optional[Callable[[], Tuple[int, Foreign]]] = None
-    """Makes the last, smaller batch of an epoch, with the number of its samples."""
+    last: int = 0
+    """Samples of the last batch of an epoch, where it is smaller than the others."""
 
     @property
     def weights(self) -> Dict[str, torch.Tensor]:

@@ -1,11 +1,14 @@
-"""Whether the step takes the last batch of an epoch, which has fewer samples than the others."""
+"""Whether the step takes as few samples as the last batch of an epoch has."""
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List
+
+import torch
 
 from ...wire import describe
-from ..foreign import stack_frames
+from ..foreign import Foreign, containers, observing, places, stack_frames
+from ..subject import subjects
 from ..subject.training_step import Subject
 from . import outputs
 
@@ -14,24 +17,53 @@ MESSAGE = 160
 
 
 def trial(subject: Subject) -> Dict[str, Any]:
-    """The loss of that batch, beside that of the first one.
+    """The loss of the first samples of the batch, as many as the last batch has.
 
     A view with the batch size in it, a recurrent state of the batch before, and a batch norm of one
-    sample raise here, in a training at the end of its first epoch.
+    sample raise here, in a training at the end of its first epoch. No further row is read.
     """
-    if subject.last is None:
+    if not subject.last:
         return {"applies": False, "reason": "no DataLoader whose last batch is smaller"}
+    if not subjects.first_dimension(subject.batch) or not _of_tensors(subject.batch):
+        return {"applies": False, "reason": "the batch is not made of tensors of one length alone"}
     outputs.loss_as_trained(subject, subject.batch)
+    fewer = containers.mapped(
+        subject.batch, lambda each: each[: subject.last] if each.dim() else each
+    )
     try:
-        samples, batch = subject.last()
-    except Exception as error:  # its message may quote rows
-        return {"applies": False, "reason": "the batch raised %s" % type(error).__name__}
-    try:
-        outputs.loss_as_trained(subject, batch)
+        outputs.loss_as_trained(subject, fewer)
     except Exception as error:
-        used = [frame for frame in stack_frames.frames_of(error) if not frame.library]
-        place = "%s (`%s`)" % (used[-1].place, used[-1].code) if used else ""
-        plural = "s" * (samples > 1)
-        said = "%d sample%s: %s" % (samples, plural, describe(error)[:MESSAGE])
-        return {"applies": True, "found": "last", "operation": said, "place": place}
+        samples = "%d sample%s" % (subject.last, "s" * (subject.last > 1))
+        return {
+            "applies": True,
+            "found": "last",
+            "operation": "%s: %s" % (samples, _said(error)),
+            "place": _place(error),
+        }
     return {"applies": True, "found": ""}
+
+
+def _of_tensors(batch: Foreign) -> bool:
+    """Texts, numbers for each sample and objects cannot be cut."""
+    if isinstance(batch, torch.Tensor):
+        return True
+    if observing.has(batch, "items"):
+        return all(map(_of_tensors, batch.values()))
+    return isinstance(batch, (list, tuple)) and all(map(_of_tensors, batch))
+
+
+def _said(error: Exception) -> str:
+    """The error; of the user's own code its type, as its message may quote a row."""
+    trace = error.__traceback__
+    files: List[str] = []
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    of_torch = bool(files) and files[-1].startswith(places.TORCH)
+    shapes = isinstance(error, RuntimeError) or of_torch
+    return describe(error)[:MESSAGE] if shapes else type(error).__name__
+
+
+def _place(error: Exception) -> str:
+    used = [frame for frame in stack_frames.frames_of(error) if not frame.library]
+    return "%s (`%s`)" % (used[-1].place, used[-1].code) if used else ""
