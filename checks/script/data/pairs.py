@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -96,6 +97,8 @@ GEOMETRIC = {
 }  # fmt: skip
 """Random transforms that move pixels, of torchvision, albumentations, kornia and MONAI."""
 ALWAYS = Value("literal", literal=1)
+TURNS = re.compile(r"Flip|Transpose")
+"""What p=1 makes the same for all: crops and rotations still draw their place or angle."""
 MOVES = {"hflip", "vflip", "rotate", "crop", "affine", "flip", "rot90", "fliplr", "flipud"}
 MASK = {"mask", "masks", "seg", "segmentation", "segm", "segmap"}
 OF_MASKS = {"VOCSegmentation", "Cityscapes", "SBDataset", "OxfordIIITPet", "CocoDetection"}
@@ -176,7 +179,8 @@ def _is_random(reading: Training, value: Value, call: Call) -> bool:
         each, place = pending.pop()
         for option in evaluate.options(reading, each, place):
             for n, made in reading.numbered({option.call, *option.calls} - {-1}):
-                if made.method in GEOMETRIC and made.keywords.get("p") != ALWAYS:
+                always = TURNS.search(made.method) and made.keywords.get("p") == ALWAYS
+                if made.method in GEOMETRIC and not always:
                     return True
                 if n not in seen and made.method in (
                     "Compose",

@@ -13,12 +13,6 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 EVERY = re.compile(r"[\w.() +]+%\s*[\w.]+")
-WITHIN = re.compile(
-    r"(?:(?<!\w)(?<!not )\(|\b(?:and|or) )(?!not )"
-    r"(?P<every>[\w.+ ]+?% ?[\w.]*(?:every|freq|interval)\w*)"
-    r"(?= (?:and|or) |\)(?! ?[=<>!]))"
-)
-"""`step % log_every` as a part of a condition: true in all steps but each of these."""
 ACTS = {
     "step", "save", "save_pretrained", "validate", "evaluate", "zero_grad", "save_checkpoint",
     "save_state", "eval_model", "test",
@@ -104,17 +98,16 @@ def inverted(reading: Training) -> Iterator[Match]:
         test = branch.test
         text = test.text if test is not None else ""
         bare = EVERY.fullmatch(text.strip().strip("()")) if branch.kind == "if" else None
-        part = WITHIN.search(text) if branch.kind == "if" and not bare else None
-        if not (bare or part) or branch.guard:
+        if not bare or branch.guard:
             continue
-        held = [(c, arm) for c in reading.calls[1:] for b, arm in c.arms if b == number]
-        if part and any(arm for _, arm in held):
-            continue  # the other arm acts at each of these
-        acting = [c for c, arm in held if arm == 0 and c.loops and (part or c.method in ACTS)]
-        if acting:
-            what = (part["every"] if part else text).strip()
-            message = f"`{what}` is true in all steps but each of these: == 0 is missing"
-            yield Match(acting[0].span, message, "warn")
+        for n, call in enumerate(reading.calls):
+            held = [arm for b, arm in call.arms if b == number]
+            if held == [0] and call.method in ACTS and call.loops and n:
+                message = (
+                    f"`{text.strip()}` is true in all steps but each of these: == 0 is missing"
+                )
+                yield Match(call.span, message, "warn")
+                break
 
 
 def same_batch(reading: Training) -> Iterator[Match]:
@@ -180,7 +173,6 @@ RULES = (
         fires=(
             "next(iter(loader)) in the loop that trains, of a loader that shuffles",
             "`if step % 100:` around a step, a save or an evaluation",
-            "`if main and (step % log_every or step == last):` without == 0",
         ),
         errors=("next(iter(loader)) in the loop that trains, of a loader in order",),
         fix="for batch in loader, or one iterator before the loop; `if step % 100 == 0:`.",

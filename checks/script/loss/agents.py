@@ -196,11 +196,9 @@ def objective(reading: Training) -> Iterator[Match]:
 
 
 def _is_of_costs(reading: Training, call: Call) -> bool:
-    """Costs are minimized: their maximum stands beside the minimum for rewards, or has the name."""
-    beside = any(c.method in ("min", "minimum") and len(c.args) == 2
-                 for c in reading.calls_in(call.scope))  # fmt: skip
+    """Costs are minimized: the name of the advantage or of the surrogate says so."""
     text = " ".join(expanded(reading, value, call) for value in call.args)
-    return beside or re.search(r"cost|\bc_", text) is not None
+    return re.search(r"cost|\bc_?(?:adv|surr)", text) is not None
 
 
 def _defined(reading: Training, value: Value, call: Call) -> Value:

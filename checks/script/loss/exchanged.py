@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.axis_uses import mixing_views
-from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-
-CHANNELS = {"c", "ch", "channel", "channels", "classes", "nc"}
 
 
 def exchanged_axes(reading: Training) -> Iterator[Match]:
@@ -33,7 +30,6 @@ def axes(reading: Training) -> Iterator[Match]:
             continue
         given = call.args[1:] if call.name.startswith("torch.") else call.args
         given = given[0].items if len(given) == 1 else given
-        yield from _channels_as_rows(reading, call, given, source.name)
         order = [
             axis
             for value in given
@@ -45,21 +41,6 @@ def axes(reading: Training) -> Iterator[Match]:
         if len(order) > 2 and order != [*range(len(order))] and set(order) == {*range(len(order))}:
             message = f"{call.method}() keeps the order of the numbers: it does not exchange axes"
             yield Match(call.span, message)
-
-
-def _channels_as_rows(
-    reading: Training, call: Call, given: Sequence[Value], name: str
-) -> Iterator[Match]:
-    """logits.view(-1, c) of n, c, h, w = logits.size(): a row has c pixels of one channel."""
-    if len(given) != 2 or given[0].literal != -1 or not CHANNELS & set(words(given[1].name)):
-        return
-    found = evaluate.definitions_at(reading, given[1].name, call)
-    if _axis(reading, given[1], name, call) == 1 and len(found) == 1:
-        sizes = [a for a in reading.assignments if a.span == found[0].span]
-        if len(sizes) == 4:
-            size = given[1].name
-            message = f"{call.method}(-1, {size}) does not move the channels to the last axis"
-            yield Match(call.span, message, fix=f"{name}.permute(0, 2, 3, 1) comes first.")
 
 
 def _same_order(reading: Training, call: Call) -> Value | None:

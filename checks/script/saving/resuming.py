@@ -36,13 +36,19 @@ def _is_whole(option: Value) -> bool:
     return set(option.names) <= {name for item in option.items for name in item.all_names}
 
 
+def _entries(reading: Training, call: Call) -> set[str]:
+    """Keys that what is saved gets behind its first assignment."""
+    name = call.args[0].name
+    targets = (each.target for each in reading.stores)
+    return {t[len(name) + 1 : -1] for t in targets if name and t.startswith(f"{name}[")}
+
+
 def _grows(reading: Training, call: Call) -> bool:
-    """What is saved gets entries behind its first assignment, or is joined from others."""
-    given = call.args[0]
-    options = evaluate.options(reading, given, call)
-    parts = (each.target for each in reading.stores)
-    later = bool(given.name) and any(part.startswith(f"{given.name}[") for part in parts)
-    return later or not all(_is_whole(option) for option in options)
+    """What is saved may have other keys: it is joined from others, or a key is a name."""
+    options = evaluate.options(reading, call.args[0], call)
+    if _entries(reading, call) & set(reading.script.identifiers):
+        return True
+    return not all(_is_whole(option) for option in options)
 
 
 def loaded_names(reading: Training) -> Iterator[tuple[str, Call]]:
@@ -95,6 +101,7 @@ def key_missing(reading: Training) -> Iterator[Match]:
     if not written or {id(call) for call in saves} != known:
         return
     keys = {key for _, saved in written for key in saved.keys}
+    keys |= {key for call, _ in written for key in _entries(reading, call)}
     paths = [call.args[1] for call, _ in written]
     for name, load in loaded_names(reading):
         if not load.args or load.args[0].kind == "other" or load.args[0] not in paths:
