@@ -93,6 +93,8 @@ PRESENT = Check(
             "unregistered": "Keep submodules in nn.ModuleList or nn.ModuleDict, not in a list or a "
             "dict: then model.parameters(), state_dict(), to() and train() include them. Give the "
             "parameters of other modules to the optimizer, or set requires_grad_(False).",
+            "twin": "Right for a target network or an average, which follows by itself: compute it "
+            "under torch.no_grad(). A second network that is to train belongs into an optimizer.",
             "left-out": "Give these parameters to the optimizer, those that are unfrozen later "
             "with add_param_group(). model.parameters() leaves out tensors and lists that are "
             "plain attributes of a module: use nn.Parameter and nn.ParameterList. If they shall "

@@ -227,6 +227,9 @@ FALLS = Check(
             "rate-low": "Raise the learning rate, by a factor of 10 until the loss moves: 1e-3 for "
             "Adam and 0.1 for SGD are places to begin.",
             "exploded": EXPLODED,
+            "leap": "Give the model inputs of mean 0 and standard deviation 1 (images / 255), and "
+            "start with a lower learning rate or a warm-up: large inputs make long first steps, "
+            "after which a lower rate alone does not help.",
             "rate-high": "Lower the learning rate to a tenth, or warm it up: a model that is worse "
             "than a guess has weights that are too large, or is pushed away from every minimum.",
         },

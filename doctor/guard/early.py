@@ -139,7 +139,7 @@ class Early:
                 self._ranges.passes(node, self._passes, self._context.where())
             if self._ratios.open:
                 self._ratios.passes(node, self._passes)
-                self._jumps.expected |= self._ratios.found
+            self._jumps.expected = self._ratios.found
         except (AttributeError, RuntimeError, TypeError):
             self._passes = max(self._passes, limit.GRAPHS_READ)
 

@@ -7,7 +7,9 @@ from typing import Callable, List, Tuple
 from . import loss_graphs
 from . import thresholds as limit
 from .foreign import Foreign
-from .records import Alarm
+from .records import NOTE, Alarm
+
+WITH_NEW_DATA = "losses of data that the model collects jump with the next ones"
 
 
 class Jumps:
@@ -40,7 +42,7 @@ class Jumps:
     def wait(self, alarm: Alarm, watch: Foreign) -> None:
         """The loss has jumped."""
         if self.expected:
-            return
+            alarm.status, alarm.text = NOTE, f"{alarm.text}; {WITH_NEW_DATA}"
         self._waiting.append((alarm, watch))
         self.look()
 

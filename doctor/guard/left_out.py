@@ -9,6 +9,7 @@ from . import thresholds as limit
 from .context import Context
 from .foreign import Foreign
 from .parameters import local
+from .records import NOTE, WARN
 from .values import unless_lost
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ class LeftOut:
         inside: list[str] = []
         outside: list[str] = []
         distances: list[Foreign] = []
-        others = (each for each in roots if each is not model and each.training)
-        for root in [model, *(each for each in others if not _is_twin(each, model))]:
+        others = [each for each in roots if each is not model and each.training]
+        twins = bool(others) and all(_is_twin(each, model) for each in others)
+        for root in [model, *others]:
             prefix = "" if root is model else type(root).__name__
             named = [*root.named_parameters(prefix), *_unregistered(self.torch, root, prefix)]
             for name, p in named:
@@ -66,6 +68,8 @@ class LeftOut:
             f"they stay as they are{twice}"
         )
         cause = "held-twice" if twice else "left-out" if inside else "unregistered"
+        if cause == "unregistered" and twins:
+            cause = "twin"
         for device in {distance.device for distance in distances}:
             here = [each for each in distances if each.device == device][: limit.MOST_LEFT_OUT]
             judge = unless_lost(self._judge, text, cause, watch)
@@ -73,12 +77,13 @@ class LeftOut:
 
     def _judge(self, text: str, cause: str, watch: OptimizerWatch, distances: list[float]) -> None:
         if not any(distances):
-            self._context.warn(codes.OPTIMIZER_HAS_GRADIENTS, text, cause, watch)
+            code, status = codes.OPTIMIZER_HAS_GRADIENTS, NOTE if cause == "twin" else WARN
+            self._context.warn(code, text, cause, watch, status=status)
 
 
 def _is_twin(module: Foreign, model: Foreign) -> bool:
     """Whether it is of the class and the shapes of the model: a target network, which gets
-    gradients where the loss is computed without no_grad(), or an average."""
+    gradients where the loss is computed without no_grad(), an average, or a second critic."""
     shapes = ([p.shape for p in each.parameters()] for each in (module, model))
     return type(module) is type(model) and next(shapes) == next(shapes)
 

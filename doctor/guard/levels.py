@@ -51,7 +51,7 @@ class Level:
         """What the first and the last losses show at the end, the first that holds."""
         cause, text = self.judge(classes, adaptive, steps)
         if leap := self.leapt(classes):
-            yield Alarm(codes.LOSS_FALLS, WARN, self._leapt_at, leap, "rate-high")
+            yield Alarm(codes.LOSS_FALLS, WARN, self._leapt_at, leap, "leap")
         elif text:
             yield Alarm(codes.LOSS_FALLS, WARN, steps, text, cause)
         elif text := self.unbounded():
@@ -62,7 +62,8 @@ class Level:
     def leapt(self, classes: int) -> str:
         """A sentence on a classifier that its first steps throw far off, "" for none."""
         guess = math.log(classes) if classes > 1 else math.inf
-        if self._leap < limit.LEAP * max(guess, self.start):
+        recovered = bool(self._last) and sum(self._last) / len(self._last) < guess
+        if recovered or self._leap < limit.LEAP * max(guess, self.start):
             return ""
         return (
             f"the loss was {self.start:.3g} at the first step and {self._leap:.3g} at step "

@@ -30,7 +30,7 @@ class Ratios:
         self._context = context
         self.open = True
         self.found = False
-        """Whether a loss has one: its data are collected by the model, and used several times."""
+        """Whether one has left 1: data that an earlier model collected are used several times."""
         self._without = self._again = 0
         self._before: set[float] = set()
 
@@ -41,7 +41,6 @@ class Ratios:
             self._without += 1
             self.open = self._without < limit.GRAPHS_READ
             return
-        self.found = True
         ratio, *marks = [each.detach().reshape(-1) for each in found]
         far = (ratio.float() - 1.0).abs().max()
         tensors = [far, *[each[:MOST_VALUES].float() for each in marks]]
@@ -51,7 +50,7 @@ class Ratios:
         """`far`: the largest distance of a ratio from 1; `marks`: numbers of the samples, where
         they are nearly unique to each."""
         if far > limit.RATIO_NEAR:
-            self.open = False
+            self.open, self.found = False, True
             return
         known = [set(each) for each in marks if len(set(each)) >= max(LEAST, len(each) // 2)]
         self._again += any(2 * len(each & self._before) >= len(each) for each in known)

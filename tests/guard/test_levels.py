@@ -30,7 +30,7 @@ def causes(losses: Iterable[float], classes: int) -> list[str]:
         ([float(n % 7) for n in range(80)], 0, []),
         ([3.0 * 100 ** (n // 20) * 0.9 ** (n % 20) for n in range(120)], 0, []),  # a barrier
         ([3.0 * 1.3**n * (1 + n % 2) for n in range(120)], 0, ["exploded"]),  # to and fro
-        ([2.3, 15000.0, *(1000.0 * 0.5**n for n in range(40))], 10, ["rate-high"]),
+        ([2.3, 15000.0, *(1000.0 * 0.5**n for n in range(40))], 10, ["leap"]),
         ([2.3, 200.0, *(2.0 for _ in range(40))], 10, []),  # one bad batch
         ([150.0, 9000.0, *(2.0 for _ in range(40))], 10, []),  # a sum over the samples
         ([2.3, 15000.0, *(1000.0 * 0.5**n for n in range(40))], 0, []),  # no classifier

@@ -259,13 +259,13 @@ def test_weights_of_16_bits_that_rarely_move_are_not_put_back(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("expected", [False, True])
-def test_a_jump_with_data_that_the_model_collects_anew_is_none(expected: bool) -> None:
-    found: list[Any] = []
+def test_a_jump_with_data_that_the_model_collects_anew_is_a_note(expected: bool) -> None:
+    found: list[Alarm] = []
     jumps = Jumps(lambda alarm, watch: found.append(alarm))
     jumps.expected = expected
     jumps.wait(Alarm("GRD014", "warn", 200, "the loss is 4"), None)
     jumps.close()
-    assert bool(found) is not expected
+    assert [each.status for each in found] == ["note" if expected else "warn"]
 
 
 @pytest.mark.parametrize(("sizes", "count"), [((8, 8), 1), ((8, 64), 0)])

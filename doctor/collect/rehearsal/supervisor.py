@@ -183,8 +183,10 @@ class Watched:
 
     def goes_on(self) -> bool:
         """Whether to wait for helpers of the command, which are signalled after a first wait: a
-        launcher that dies of a signal, as that of accelerate, does not pass it on."""
-        if self.lingers():
+        launcher or a shell that dies of the signal does not pass it on, and nothing is waited for.
+        """
+        died = bool(self.signal) and self.code == -self.signal and not self.orphans
+        if not died and self.lingers():
             return True
         if not self.signal or self.orphans or not (found := descendants(os.getpid())):
             return False
