@@ -99,6 +99,12 @@ def _goes_on(found: Resumed, skipped: bool, by_handler: bool) -> Verdict:
     """Of a state that was restored; `skipped`: the step of the signal was given up before it was
     saved, as what the handler raised was caught; `by_handler`: the signal's handler saved it."""
     repeated = found.expected_steps is not None and found.steps - found.expected_steps
+    if found.counted_from_0 and not found.expected_steps:
+        return note(
+            f"the state of step {found.saved_step}, the last one, is restored, and {found.steps} "
+            "more steps were taken: whether the steps are counted on is not known",
+            fix="Save before the last step in the rehearsal, so that the resume has steps left.",
+        )
     if found.counted_from_0:
         first = repeated == found.epoch_steps == found.saved_step
         return fail(
@@ -254,6 +260,7 @@ RESUMES = Check(
     notes=(
         "it begins anew, no flag asks for a resume, and it opened no checkpoint in {output}",
         "it resumes from an older save than the newest",
+        "it takes further steps from the save of the last one: its count cannot be judged",
         "its first evaluation writes the best model, where the whole run does not, or the best "
         "result so far is as at a fresh start",
     ),

@@ -264,6 +264,7 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ),
     ("RHS009", resumed(opened="", looked=False), Status.PASS, "after step 4"),
     ("RHS009", resumed(steps=12), Status.FAIL, "counted from 0"),
+    ("RHS009", resumed(steps=12, expected_steps=0), Status.NOTE, "the last one, is restored"),
     ("RHS009", resumed(newest_step=8), Status.NOTE, "step 8"),
     ("RHS009", resumed(taken="c-9.pt", passed_over="c-12.pt"), Status.FAIL, "c-12.pt is newer"),
     ("RHS009", resumed(best="best.pt", best_at=8), Status.NOTE, "writes best.pt after step 8"),
