@@ -36,3 +36,26 @@ def causes(text: str) -> tuple[str, ...]:
 )
 def test_a_build_for_the_cpu_misses_no_gpus_in_its_container(text: str, is_named: bool) -> None:
     assert ("container-started-without-gpus" in causes(text)) == is_named
+
+
+TOOLKIT = (
+    "RuntimeError:\n The detected CUDA version (12.4) mismatches the version that was used to "
+    "compile\n PyTorch (11.8). Please make sure to use the same CUDA versions.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Error: install fails, cuda version mismatch\n", None),
+        ("Error: install fails, cuda version mismatch\n" + TOOLKIT, "cuda-toolkit-mismatch"),
+        ("WARNING: CUDA VERSION MISMATCH: Requested CUDA version 12.1\n", "bitsandbytes-setup"),
+        ("bitsandbytes: error, CUDA version mismatch\n", "bitsandbytes-setup"),
+        ("bitsandbytes: error, CUDA version mismatch\n" + TOOLKIT, "cuda-toolkit-mismatch"),
+    ],
+)
+def test_a_mismatch_of_cuda_is_bitsandbytes_only_where_it_says_so(
+    text: str, first: str | None
+) -> None:
+    found = causes(ENV.format("2.6.0+cu118", "11.8") + text)
+    assert (found[0] if found else None) == first
