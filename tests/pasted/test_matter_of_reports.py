@@ -59,3 +59,55 @@ def test_a_mismatch_of_cuda_is_bitsandbytes_only_where_it_says_so(
 ) -> None:
     found = causes(ENV.format("2.6.0+cu118", "11.8") + text)
     assert (found[0] if found else None) == first
+
+
+SEEN = (
+    "PyTorch version: {}\nCUDA used to build PyTorch: {}\nIs CUDA available: True\n"
+    "GPU models and configuration: GPU 0: {}\nNvidia driver version: 575.57.08\n"
+)
+NO_CODE = "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+IN_OPERATOR = (
+    '  File "/v/lib/python3.12/site-packages/fastattn/interface.py", line 90, in run\n'
+    "    return torch.ops.{}.forward(q, k)\n"
+    '  File "/v/lib/python3.12/site-packages/torch/_ops.py", line 1123, in __call__\n'
+    "    return self._op(*args, **(kwargs or {{}}))\n" + NO_CODE
+)
+IN_TORCH = (
+    "    torch.ops._fastattn_C.prepare(q)\n"
+    '  File "/v/lib/python3.12/site-packages/torch/nn/functional.py", line 9, in linear\n' + NO_CODE
+)
+WARNED = (
+    "UserWarning: NVIDIA L4 with CUDA capability sm_89 is not compatible with the current PyTorch "
+    "installation.\n"
+)
+OLD, NEW = "NVIDIA GeForce RTX 2080 Ti", "NVIDIA GeForce RTX 5080"
+NIGHTLY = "2.8.0.dev20250601+cu{}"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (SEEN.format("2.4.0+cu121", "12.1", OLD) + NO_CODE, "vLLM's own kernels"),
+        (SEEN.format(NIGHTLY.format(128), "12.8", NEW) + NO_CODE, "vLLM's own kernels"),
+        (SEEN.format("2.4.0+cu121", "12.1", OLD) + IN_OPERATOR.format("_fastattn_C"),
+         "torch.ops._fastattn_C"),
+        (SEEN.format("2.9.0a0+git12ab", "12.8", NEW) + IN_OPERATOR.format("_fastattn_C"),
+         "torch.ops._fastattn_C"),
+        # torch has no code for the GPU, or may have none
+        (SEEN.format("2.4.0+cu121", "12.1", NEW) + NO_CODE, None),
+        (SEEN.format("2.4.0+cu121", "12.1", NEW) + IN_OPERATOR.format("_fastattn_C"), None),
+        (SEEN.format(NIGHTLY.format(126), "12.6", NEW) + NO_CODE, None),
+        (SEEN.format("2.9.0a0+git12ab", "12.8", NEW) + NO_CODE, None),
+        (SEEN.format("2.9.0a0+git12ab", "12.8", NEW) + IN_OPERATOR.format("aten"), None),
+        (SEEN.format("2.9.0a0+git12ab", "12.8", NEW) + IN_TORCH, None),
+        (NO_CODE + SEEN.format("2.4.0+cu121", "12.1", "NVIDIA L4") + WARNED, None),
+    ],
+)  # fmt: skip
+def test_an_error_without_code_is_an_extension_s_where_torch_has_it(
+    text: str, named: str | None
+) -> None:
+    found = findings(text)["TOR003"]
+    assert found.is_problem
+    assert (named or "Install torch") in found.fix
+    assert any("pip install" in each for each in found.commands) == (named is None)
+    assert ("extension whose kernel failed" in found.fix) == (named is not None)
