@@ -10,7 +10,7 @@ import pytest
 
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
-from doctor.judge.check import Finding
+from doctor.judge.check import Finding, Status
 
 ENV = "PyTorch version: {}\nCUDA used to build PyTorch: {}\nIs CUDA available: False\n"
 DOCKER = "$ docker run -it --shm-size=8g serve python run.py\n"
@@ -111,3 +111,45 @@ def test_an_error_without_code_is_an_extension_s_where_torch_has_it(
     assert (named or "Install torch") in found.fix
     assert any("pip install" in each for each in found.commands) == (named is None)
     assert ("extension whose kernel failed" in found.fix) == (named is not None)
+
+
+WORKS = SEEN.format("2.8.0+cu128", "12.8", NEW)
+WHEEL = "[pip3] flashkit==0.3.1+cu124torch2.6\n[pip3] torch==2.8.0+cu128\n"
+TWO_NCCL = "[pip3] nvidia-nccl-cu11==2.19.3\n[pip3] nvidia-nccl-cu12==2.27.3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (WHEEL + "flashkit/ops.so: undefined symbol: _ZN3c105ErrorC2E\n", "wheel-for-other-torch"),
+        (WHEEL + "RuntimeError: flashkit: wrong number of arguments\n", "wheel-for-other-torch"),
+        (WHEEL + "Segmentation fault (core dumped)\n", "wheel-for-other-torch"),
+        (WHEEL + "Why are there 10 tokens per second only?\n", None),
+        (WHEEL + "ValueError: max_model_len is too large\n", None),
+    ],
+)
+def test_a_wheel_for_another_torch_is_a_fault_where_something_fails(
+    text: str, cause: str | None
+) -> None:
+    assert causes(WORKS + text) == ((cause,) if cause else ())
+    found = findings(WORKS + text)["DRV003"]
+    assert found.status is (Status.FAIL if cause else Status.NOTE)
+    assert "flashkit is a wheel for torch 2.6" in found.verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("", True),
+        ("INFO pynccl.py:63] this is using nccl==2.27.3\n", False),
+        ("g:7:7 [0] NCCL INFO NCCL version 2.27.3+cuda12.8\n", False),
+        ("g:7:7 [0] NCCL INFO NCCL version 2.19.3+cuda11.8\n", True),
+        ("using nccl==2.27.3\nImportError: t.so: undefined symbol: ncclCommResume\n", True),
+    ],
+)
+def test_two_packages_of_nccl_are_a_note_where_torch_s_own_is_loaded(
+    text: str, is_named: bool
+) -> None:
+    found = findings(WORKS + TWO_NCCL + text)
+    assert found["TOR004"].is_problem == is_named or found["TOR001"].is_problem
+    assert ("nccl-packages-listed" in found["DRV003"].verdict.summary) != is_named

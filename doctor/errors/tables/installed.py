@@ -54,6 +54,23 @@ ROWS = (
         commands=('python -c "import torch; print(torch.__version__, torch.version.cuda, '
             'torch.compiled_with_cxx11_abi())"',),
         owner=Owner.ENVIRONMENT, next_check="TOR004"),
+    Cause(id="wheel-for-other-torch-listed",
+        messages=(r"is a wheel for torch \d\.\d{1,2}, and torch \d\.\d{1,2} is installed",),
+        examples=("flash_attn is a wheel for torch 2.6, and torch 2.8 is installed",),
+        told_by="Nothing in the text has failed to load.",
+        why="Code that is compiled against torch is promised to run with that release alone. With "
+            "the next one some of it loads and runs, and then nothing is wrong.",
+        fix="Leave it while its import works and the results are right. If it fails to import or "
+            "the process ends in it, install the wheel that names the installed torch.",
+        owner=Owner.ENVIRONMENT, role="warning", next_check="TOR004"),
+    Cause(id="nccl-packages-listed",
+        messages=(r"nvidia-nccl-cu\d\d is listed beside the NCCL that is loaded",),
+        examples=("nvidia-nccl-cu11 is listed beside the NCCL that is loaded, 2.20.5",),
+        why="The packages of NCCL for different CUDA versions write the same file. The text shows "
+            "that torch's own is the one that is loaded.",
+        fix="Leave both while it works. Later uninstall the other one and then reinstall torch's "
+            " own with --force-reinstall --no-deps, because uninstalling removes the file.",
+        owner=Owner.ENVIRONMENT, role="warning", next_check="TOR004"),
     Cause(id="toolkit-of-other-cuda",
         messages=(r"nvcc is of CUDA \d\d\.\d, torch was built with CUDA \d\d\.\d",),
         examples=("nvcc is of CUDA 11.5, torch was built with CUDA 12.1",),
