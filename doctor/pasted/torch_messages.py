@@ -15,6 +15,7 @@ from doctor.errors.match import INFORMS, candidates, lines_of, table_of, with_me
 from doctor.facts.host import Reported
 from doctor.facts.machine import Gpu
 from doctor.hardware.find import family_of
+from doctor.pasted.compilers import first_error
 from doctor.pasted.operators import NO_CODE, last_operator
 from doctor.pasted.reading import Reading, gpu_named
 
@@ -234,7 +235,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     ids = {cause.id for cause, _ in hits}
     better = {id for cause, _ in hits for id in cause.yields_to}
     raised = {line for name, line in pairwise(lines) if BARE.search(name)}
-    found = []
+    found, compiler = [], first_error(lines)
     for cause, line in hits:
         informs = INFORMS.match(line) or LEVEL.match(line)
         is_quiet = informs and cause.id not in IN_WARNINGS
@@ -242,7 +243,8 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE or cause.id in WITHOUT_ERROR:
-            found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE]))
+            added = compiler if cause.id == "extension-not-built" else ""
+            found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE] + added))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()
 

@@ -153,3 +153,38 @@ def test_two_packages_of_nccl_are_a_note_where_torch_s_own_is_loaded(
     found = findings(WORKS + TWO_NCCL + text)
     assert found["TOR004"].is_problem == is_named or found["TOR001"].is_problem
     assert ("nccl-packages-listed" in found["DRV003"].verdict.summary) != is_named
+
+
+STOPPED = "ninja: build stopped: subcommand failed.\n"
+ABI = (
+    "ImportError: /v/opskit/_C.abi3.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationESs\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("above", "said"),
+    [
+        ("/b/csrc/cpu/act.cpp:81:40: error: use of undeclared identifier 'omp_get_wtime'\n",
+         "act.cpp:81:40: error: use of undeclared identifier 'omp_get_wtime'"),
+        ("csrc/scan.cu(33): error: no instance of overloaded function\n/b/x.cpp:1:1: error: late\n",
+         "scan.cu(33): error: no instance of overloaded function"),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_120'\n", "compute_120"),
+        ("a.cpp:8:10: fatal error: Python.h: No such file or directory\n", "Python.h"),
+        ("/b/csrc/cpu/act.cpp:81:40: warning: unused variable 'error'\n", ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_failed_build_is_explained_by_its_first_error(above: str, said: str) -> None:
+    found = findings(WORKS + above + STOPPED)["DRV003"]
+    assert found.is_problem
+    if found.verdict.causes == ("extension-not-built",):
+        assert ("first error of the compiler:" in found.fix) == bool(said)
+        assert said in found.fix
+    else:
+        assert said in found.verdict.summary
+
+
+def test_an_import_that_fails_after_a_build_is_the_later_state() -> None:
+    tried = "ERROR: Failed to build installable wheels for some projects (opskit)\n"
+    assert causes(WORKS + tried) == ("extension-not-built",)
+    assert causes(WORKS + tried + ABI) == ("extension-abi-mismatch",)
