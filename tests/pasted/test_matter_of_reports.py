@@ -188,3 +188,36 @@ def test_an_import_that_fails_after_a_build_is_the_later_state() -> None:
     tried = "ERROR: Failed to build installable wheels for some projects (opskit)\n"
     assert causes(WORKS + tried) == ("extension-not-built",)
     assert causes(WORKS + tried + ABI) == ("extension-abi-mismatch",)
+
+
+LIST = (
+    "- `Accelerate` version: 1.9.0\n- Platform: {}\n- Python version: 3.11.4\n"
+    "- PyTorch version (GPU?): {}\n- PyTorch accelerator: {}\n"
+)
+LINUX, MAC = "Linux-5.15.0-97-generic-x86_64-with-glibc2.35", "macOS-15.1-arm64-arm-64bit"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (LIST.format(LINUX, "2.3.1+cu121 (False)", ""), "cuda-not-available-listed"),
+        (LIST.format(LINUX, "2.9.0+cpu", "N/A"), "cpu-build-listed"),
+        (LIST.format("Windows-11-10.0.26100-SP0", "2.9.0+cpu", "N/A"), "cpu-build-listed"),
+        (LIST.format(LINUX, "2.3.1+cu121 (True)", "CUDA"), None),
+        (LIST.format(MAC, "2.9.0", "N/A"), None),
+        (LIST.format(LINUX, "2.9.0+cpu", "NPU"), None),
+        (LIST.format(LINUX, "2.9.0+cpu (False)", "") + "- PyTorch NPU available: True\n", None),
+    ],
+)
+def test_a_list_without_a_gpu_that_torch_uses_is_a_note(text: str, cause: str | None) -> None:
+    found = findings(text)
+    assert not [each for each in found.values() if each.is_problem]
+    told = found["DRV003"]
+    assert (told.status is Status.NOTE) == (cause is not None)
+    assert cause is None or cause in told.verdict.summary
+
+
+def test_such_a_list_beside_a_gpu_is_a_fault() -> None:
+    gpu = "GPU 0: NVIDIA L4 (UUID: GPU-7b1f0d52-0000-4c10-8000-1f2f3f4f5f60)\n"
+    text = LIST.format(LINUX, "2.9.0+cpu", "N/A") + gpu
+    assert findings(text)["TOR002"].status is Status.FAIL
