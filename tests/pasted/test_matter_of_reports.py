@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from doctor._util.errors import UserError
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
 from doctor.judge.check import Finding, Status
@@ -221,3 +222,55 @@ def test_such_a_list_beside_a_gpu_is_a_fault() -> None:
     gpu = "GPU 0: NVIDIA L4 (UUID: GPU-7b1f0d52-0000-4c10-8000-1f2f3f4f5f60)\n"
     text = LIST.format(LINUX, "2.9.0+cpu", "N/A") + gpu
     assert findings(text)["TOR002"].status is Status.FAIL
+
+
+XID = "[ 912.4] NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.\n"
+TWO = "".join(
+    f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-7b1f0d52-0000-4c10-8000-1f2f3f4f5f6{n})\n"
+    for n in range(2)
+)
+
+
+def listed(index: int, bus: str) -> str:
+    return (
+        f"|   {index}  NVIDIA H100 80GB HBM3   Off |   00000000:{bus}:00.0 Off |     N/A |\n"
+        "| N/A   31C    P0    70W / 700W |   12MiB / 81559MiB |     0%      Default |\n"
+    )
+
+
+SMI = "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15   CUDA Version: 12.4 |\n"
+
+
+@pytest.mark.parametrize("before", ["", TWO])
+def test_a_gpu_that_a_log_alone_has_is_named_by_its_address(before: str) -> None:
+    found = findings(before + XID)
+    for code in ("GPU001", "GPU003"):
+        assert found[code].status is Status.FAIL
+        assert found[code].verdict.summary.startswith("GPU at 0000:3b:00.0: ")
+    shown = " ".join(each.verdict.summary for each in found.values())
+    assert "GPU 2" not in shown
+    assert "not readable)" not in shown
+    assert before or "GPU 0" not in shown
+
+
+def test_a_gpu_that_a_table_has_at_the_address_keeps_its_number() -> None:
+    summary = findings(SMI + listed(0, "1A") + listed(1, "3B") + XID)["GPU003"].verdict.summary
+    assert summary.startswith("GPU 1 (NVIDIA H100 80GB HBM3): ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[Fri Jul 18 01:02:39 2025] NVRM: nvAssertFailedNoLog: Assertion failed: x @ a.c:7",
+        "Mar 10 21:38:13 node7 kernel: NVRM: GPU1 knvlinkShutdown: links are shut down",
+        "[  912.402] NVRM: iovaspaceDestruct: 4 left-over mappings",
+    ],
+)
+def test_lines_of_the_driver_without_an_xid_are_a_log_and_accuse_nothing(line: str) -> None:
+    found = findings(f"{line}\n")
+    assert not [each for each in found.values() if each.is_problem]
+
+
+def test_a_sentence_about_such_lines_is_no_log() -> None:
+    with pytest.raises(UserError):
+        findings("What does NVRM: mean?\n")
