@@ -60,7 +60,7 @@ ROWS = (
         told_by="Nothing in the text has failed to load.",
         why="Code that is compiled against torch is promised to run with that release alone. With "
             "the next one some of it loads and runs, and then nothing is wrong.",
-        fix="Leave it while its import works and the results are right. If it fails to import or "
+        fix="Leave that wheel while its import works and results are right. If it fails to import or "
             "the process ends in it, install the wheel that names the installed torch.",
         owner=Owner.ENVIRONMENT, role="warning", next_check="TOR004"),
     Cause(id="nccl-packages-listed",
@@ -68,7 +68,7 @@ ROWS = (
         examples=("nvidia-nccl-cu11 is listed beside the NCCL that is loaded, 2.20.5",),
         why="The packages of NCCL for different CUDA versions write the same file. The text shows "
             "that torch's own is the one that is loaded.",
-        fix="Leave both while it works. Later uninstall the other one and then reinstall torch's "
+        fix="Leave NCCL while it works. Later uninstall the other one and then reinstall torch's "
             " own with --force-reinstall --no-deps, because uninstalling removes the file.",
         owner=Owner.ENVIRONMENT, role="warning", next_check="TOR004"),
     Cause(id="cpu-build-listed",
