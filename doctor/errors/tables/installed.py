@@ -60,8 +60,8 @@ ROWS = (
         told_by="Nothing in the text has failed to load.",
         why="Code that is compiled against torch is promised to run with that release alone. With "
             "the next one some of it loads and runs, and then nothing is wrong.",
-        fix="Leave that wheel while its import works and results are right. If it fails to import or "
-            "the process ends in it, install the wheel that names the installed torch.",
+        fix="Leave that wheel while its import works and results are right. If it fails to import "
+            "or the process ends in it, install the wheel that names the installed torch.",
         owner=Owner.ENVIRONMENT, role="warning", next_check="TOR004"),
     Cause(id="nccl-packages-listed",
         messages=(r"nvidia-nccl-cu\d\d is listed beside the NCCL that is loaded",),
