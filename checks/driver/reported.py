@@ -18,6 +18,9 @@ OBSERVED = ("host_tools", "gpu_readings", "started", "installed", "fabric",
 """Of what tools show of the machine as the job uses it: no error of the program."""
 OF_PROGRAM = ("cuda-illegal-access",)
 """Rows that seldom are of the machine: a kernel of the program reads outside of its memory."""
+UNHARMED = ("wheel-for-other-torch-listed", "nccl-packages-listed", "cpu-build-listed",
+            "cuda-not-available-listed")  # fmt: skip
+"""Rows of facts of which the text shows no harm."""
 OF_LOGS = ("kernel_modules", "machine_log", "host_log")
 """Tables of lines that a kernel log keeps after what they report has passed."""
 
@@ -34,7 +37,7 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
     shown = visible(" ".join(line.split()))[:LONGEST]
     cause = fitted(cause, line)
     summary = f'"{shown}" ({cause.id}): {cause.why}{more}'
-    if _is_program(cause) or _is_past(cause, driver):
+    if _is_program(cause) or _is_past(cause, driver) or cause.id in UNHARMED:
         return note(summary, fix=cause.fix, owner=cause.owner)
     problem = warn if cause.role == "warning" else fail
     return problem(
@@ -86,6 +89,8 @@ NONE_KNOWN = Check(
     notes=(
         "a line is an error of the program, not of the machine",
         "a line of a log reports a failure of the driver, which responds now",
+        "packages that were built for different releases are listed, and nothing failed to load",
+        "a list of versions says that torch has no GPU to use, and nothing shows that there is one",
     ),
     warns=("a line reports errors that the machine survives, as of the PCIe link",),
     fails=("a line has the message of a known fault; the remedy is that fault's",),

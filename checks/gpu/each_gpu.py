@@ -15,6 +15,8 @@ Named = tuple[int | None, str]
 
 
 def named(gpu: JobGpu) -> Named:
+    if gpu.nvml and gpu.nvml.unnumbered:
+        return None, gpu.label
     return gpu.index, gpu.name
 
 

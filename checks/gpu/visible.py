@@ -188,8 +188,14 @@ def _lost(listed: Sequence[JobGpu] | None) -> Verdict | None:
     lost = [gpu for gpu in listed or () if gpu.nvml and gpu.nvml.lost]
     if not lost:
         return None
-    errors = ", ".join(f"GPU {gpu.nvml.index}: {gpu.nvml.lost}" for gpu in lost if gpu.nvml)
+    errors = ", ".join(f"{_place(gpu)}: {gpu.nvml.lost}" for gpu in lost if gpu.nvml)
     return fail(f"{errors}; every GPU must respond", *KERNEL_LOG, fix=LOST, owner=Owner.MACHINE)
+
+
+def _place(gpu: JobGpu) -> str:
+    """NVML's number, which the host knows, or the address."""
+    is_known = gpu.nvml is not None and not gpu.nvml.unnumbered
+    return f"GPU {gpu.nvml.index}" if gpu.nvml and is_known else gpu.place
 
 
 def _occupied(job_gpus: JobGpus | Unknown, cuda: Cuda | Unknown | None) -> Verdict | None:

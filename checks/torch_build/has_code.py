@@ -6,6 +6,7 @@ import re
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
+from doctor.checks.torch_build.extension_code import of_extension
 from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx, toolkit_without_cubins
 from doctor.checks.torch_build.imports import how
 from doctor.checks.torch_build.replacement import JETSON, Replacement, replace_torch
@@ -50,10 +51,12 @@ def has_gpu_code(
             return unknown(torch.reason)
         torch = Torch(version="of unknown version")
     wheel = replace_torch(torch, driver, job_gpus, host, interpreter)
-    verdicts = [
-        (_code_for(torch, gpu, _hiding(host, torch, gpu), wheel), _kernel_ran(gpu))
-        for gpu in job_gpus.gpus
-    ]
+    verdicts = []
+    for gpu in job_gpus.gpus:
+        message = gpu.torch.kernel.detail if gpu.torch and gpu.torch.kernel else ""
+        other = of_extension(torch, gpu.capability, message, host, interpreter)
+        hiding = _hiding(host, torch, gpu)
+        verdicts.append((_code_for(torch, gpu, hiding, wheel, other), _kernel_ran(gpu)))
     worst, _ = min(
         verdicts,
         key=lambda pair: (
@@ -65,13 +68,6 @@ def has_gpu_code(
     if worst.status is Status.PASS and len(verdicts) > 1:
         return ok(f"{worst.summary}; the other {len(verdicts) - 1} GPUs pass too")
     return worst
-
-
-OF_EXTENSION = (
-    "By its list this torch has code for the GPU. If the traceback ends in an extension "
-    "(bitsandbytes, flash-attn, xformers, code that the program compiles), upgrade that one to a "
-    "release for this GPU, or rebuild it with TORCH_CUDA_ARCH_LIST. Else:"
-)
 
 
 def _kernel_ran(gpu: JobGpu) -> bool:
@@ -103,7 +99,13 @@ def _overriding(host: Host, torch: Torch, gpu: JobGpu) -> tuple[str, ...]:
     return (f"{OVERRIDE}={value}",) if value and has_code and is_other else ()
 
 
-def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replacement) -> Verdict:
+def _code_for(
+    torch: Torch,
+    gpu: JobGpu,
+    hiding: tuple[str, ...],
+    wheel: Replacement,
+    extension: Replacement | None,
+) -> Verdict:
     kernel = gpu.torch.kernel if gpu.torch else None
     capability = gpu.capability
     code = f"torch {torch.version} has {' '.join(torch.archs) or 'no list of its GPU code'}"
@@ -116,10 +118,7 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
         cause = find_cause(kernel)
         if hiding and cause and cause.id in NOT_USED:
             return _hidden(summary, hiding)
-        remedy = _for_gpu(torch, gpu, wheel)
-        if find_cause(kernel) is NO_GPU_CODE and _has_native(torch, gpu):
-            remedy = remedy._replace(fix=f"{OF_EXTENSION} {remedy.fix}")
-        return _kernel_failed(summary, kernel, remedy)
+        return _kernel_failed(summary, kernel, extension or _for_gpu(torch, gpu, wheel))
     if torch.hip:
         return _by_gfx(f"{label}: no kernel was run", torch, gpu)
     if capability is None:
@@ -128,13 +127,6 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
     if hiding:
         return unknown(f"{summary}; whether it is used with {', '.join(hiding)} is not known")
     return _by_table(summary, torch, capability, wheel)
-
-
-def _has_native(torch: Torch, gpu: JobGpu) -> bool:
-    """Whether the build has machine code for the GPU: a kernel without any is an extension's."""
-    return (
-        not torch.hip and gpu.capability is not None and bool(cubins(torch.archs, gpu.capability))
-    )
 
 
 def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:

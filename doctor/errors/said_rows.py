@@ -149,6 +149,11 @@ SAID: tuple[Said, ...] = (
         "{library}.so.{major} is part of {wheel}.",
     ),
     (
+        "extension-not-built",
+        r"; first error of the compiler: (?P<said>.{4,180})$",
+        "Correct the first error of the compiler: {said}.",
+    ),
+    (
         "no-kernel-image",
         r"capability (?P<sm>sm_1[0-3]\d)a?",
         "{sm} needs torch 2.7 or newer from the index cu128 or newer: python -m pip install -U "

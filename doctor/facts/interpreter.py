@@ -5,6 +5,9 @@ from __future__ import annotations
 from doctor._util.records import Ended, Section
 from doctor._util.text_fields import Identifier, Product
 
+OF_REPORT = "of the report"
+"""How an interpreter is chosen that only a pasted report shows."""
+
 
 class Interpreter(Section, frozen=True, kw_only=True):
     """The Python that trains, and how importing torch there ended."""

@@ -133,6 +133,11 @@ class Gpu(Section, frozen=True, kw_only=True):
         return f"{domain[-4:]}:{rest}" if rest else ""
 
     @property
+    def unnumbered(self) -> bool:
+        """A report has its address alone: its number is not known, and its name is not."""
+        return not self.name and bool(self.address) and self.uuid == self.address
+
+    @property
     def power_lowered(self) -> bool:
         """Somebody set the power limit below the GPU's own default."""
         limit, default = self.power_limit, self.power_limit_default

@@ -41,9 +41,15 @@ class JobGpu(Section, frozen=True, kw_only=True):
         return self.torch.index if self.torch else self.nvml.index if self.nvml else 0
 
     @property
+    def place(self) -> str:
+        """ "GPU 0"; "GPU at 0000:3b:00.0" where no report states its number."""
+        at = self.nvml.address if self.nvml and self.nvml.unnumbered else ""
+        return f"GPU at {at}" if at else f"GPU {self.index}"
+
+    @property
     def label(self) -> str:
         """ "GPU 0 (NVIDIA H200)"."""
-        return f"GPU {self.index} ({self.name})"
+        return self.place if self.nvml and self.nvml.unnumbered else f"{self.place} ({self.name})"
 
     @property
     def capability(self) -> tuple[int, int] | None:

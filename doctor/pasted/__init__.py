@@ -22,6 +22,7 @@ from doctor.pasted import (
     host_tools,
     kernel_log,
     links,
+    not_available,
     packages,
     printed,
     ranks,
@@ -93,6 +94,7 @@ def read(text: str, *, alone: bool = True) -> Reading:
         reading = replace(reading, torch=None)  # collect_env ran in another Python
     if reading.torch is None and torch_messages.WITHOUT_CUDA in (reading.cuda_error or ""):
         reading = _without_cuda(reading)
+    reading = not_available.with_note(packages.with_loaded_nccl(reading, lines), lines)
     reading = kernel_log.add_log(_of_container(reading, lines), lines)
     return host_tools.add_tools(reading, lines) if alone or reading else reading
 

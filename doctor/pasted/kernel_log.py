@@ -26,6 +26,11 @@ OTHERS = (
 )
 """The forms of gpud, "XID 79(GPU has fallen off the bus) detected on PCI:0000:ae:00", of
 Kubernetes' device plugin, and of lists of the driver's lines: "Xid 79 (PCI:0000:46:00): ..."."""
+OF_DRIVER = re.compile(
+    r"^(?:\[[^\]]{4,40}\] ?|\w{3} +\d{1,2} [\d:]{8} .{0,80}|\d{4}-\d\d-\d\dT\S{8,30} .{0,80}|"
+    r"<?\d?>?)NVRM: \S"
+)
+"""Any line of the driver as the kernel prints it. Without an Xid it accuses nothing."""
 OFF_BUS = 79
 UNREACHABLE = re.compile(r"fallen off the bus")
 """The GPU is lost. One that the driver did not start (RmInitAdapter, probe) may be sound: the
@@ -41,7 +46,7 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         if (match := next(filter(None, (form.search(line) for form in OTHERS)), None))
     )
     if not found:
-        is_log = any(map(LOADED.search, lines))
+        is_log = any(map(LOADED.search, lines)) or any(map(OF_DRIVER.search, lines))
         return replace(reading, kinds=(*reading.kinds, "kernel log")) if is_log else reading
     gpus, watched = list(reading.gpus), list(reading.watched)
     addresses = dict.fromkeys(event.address for event in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from doctor.facts.host import Reported
 from doctor.pasted.reading import Reading, cuda_of, hip_of
@@ -21,6 +22,10 @@ CONDA = re.compile(
 """conda's build of torch names its CUDA, "pytorch 2.5.1 py3.11_cuda12.4_cudnn9.1.0_0 pytorch" or
 "cuda126_generic_py311", or the CPU: "cpu_generic_py311"."""
 NO_OPERATOR = re.compile(r"operator torchvision::nms does not exist")
+NCCL = re.compile(r"nvidia-nccl-cu(\d\d)==(\d[\d.]{2,12})$")
+USING = re.compile(r"\busing nccl==(\d[\d.]{2,12}\d)|\bNCCL version (\d[\d.]{2,12}\d)")
+"""The NCCL that a process has loaded, as vLLM, NCCL and torch print it."""
+NO_SYMBOL = re.compile(r"undefined symbol: nccl")
 PAIRED = 15
 """torchvision 0.15 is for torch 2.0, and so on."""
 HEAD = re.compile(r"\s*(?:Package\s+Version\b|# packages in environment)")
@@ -46,6 +51,29 @@ def read(lines: list[str]) -> Reading:
         hip=hip_of(torch) if torch else None,
         packages=tuple(each for each in installed if each.startswith("nvidia-")),
         installed=tuple(installed),
+    )
+
+
+def with_loaded_nccl(reading: Reading, lines: Sequence[str]) -> Reading:
+    """The reading without packages of NCCL beside the one of torch's CUDA, where the text shows
+    that this one is loaded."""
+    rows = {match[1]: match for each in reading.packages if (match := NCCL.match(each))}
+    own = rows.pop((reading.cuda or "").partition(".")[0], None)
+    loaded = {m[1] or m[2] for line in lines if (m := USING.search(line))}
+    if own is None or not rows or loaded != {own[2]} or any(map(NO_SYMBOL.search, lines)):
+        return reading
+    others = {match[0] for match in rows.values()}
+    found = tuple(
+        Reported(
+            cause="nccl-packages-listed",
+            line=f"nvidia-nccl-cu{number} is listed beside the NCCL that is loaded, {own[2]}",
+        )
+        for number in rows
+    )
+    return replace(
+        reading,
+        packages=tuple(each for each in reading.packages if each not in others),
+        reported=(*reading.reported, *found),
     )
 
 

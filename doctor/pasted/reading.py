@@ -162,7 +162,9 @@ def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
         if number is None:
             taken = any(gpu.index == lost.index for gpu in gpus)
             index = len(gpus) if taken or not lost.index else lost.index
-            gpus.append(replace(lost, index=index, uuid=lost.address))
+            is_stated = lost.index == index > 0
+            uuid = f"GPU-{index}" if is_stated else lost.address
+            gpus.append(replace(lost, index=index, uuid=uuid))
         else:
             gpus[number] = _joined(gpus[number], lost)
     return tuple(gpus)

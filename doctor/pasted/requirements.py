@@ -32,6 +32,12 @@ RAISED = re.compile(
     r"\b[A-Z]\w{2,30}Error\b|undefined symbol|CUDNN_STATUS|[Ss]egmentation fault|is broken|"
     r"cannot open shared object"
 )
+NOT_LOADED = re.compile(
+    r"\b(?:Import|ModuleNotFound)Error\b|undefined symbol|symbol not found|DLL load failed|"
+    r"cannot open shared object|[Ss]egmentation fault|SIG(?:SEGV|ABRT|ILL)|core dumped|"
+    r"exit ?code:? -(?:6|11)\b|Illegal instruction|(?:double )?free\(\)|is broken"
+)
+"""What a text shows where compiled code does not fit its torch: it does not load, or crashes."""
 WORKS = re.compile(r"\bTrue\b")
 """torch uses the GPU, and nothing was raised: somebody chose the other version."""
 
@@ -108,6 +114,7 @@ def _wheels(lines: Sequence[str]) -> Iterator[Reported]:
     if len(stated) != 1:
         return
     major, minor = stated.pop()
+    failed = any(map(NOT_LOADED.search, lines))
     for line in lines:
         if "+" not in line:
             continue
@@ -115,10 +122,17 @@ def _wheels(lines: Sequence[str]) -> Iterator[Reported]:
         match = next(filter(None, (each.search(line) for each in WHEELS)), None) if listed else None
         if match and (built := _built_for(match)) != f"{major}.{minor}":
             text = f"{match['name']} is a wheel for torch {built}"
+            is_matter = failed or any(_raises(each, match["name"]) for each in lines)
             yield Reported(
-                cause="wheel-for-other-torch",
+                cause="wheel-for-other-torch" if is_matter else "wheel-for-other-torch-listed",
                 line=f"{text}, and torch {major}.{minor} is installed",
             )
+
+
+def _raises(line: str, name: str) -> bool:
+    """Whether the line is an error that names the package."""
+    words = line.lower().replace("-", "_")
+    return name.lower().replace("-", "_") in words and bool(re.search(r"[a-z]Error: ", line))
 
 
 def _built_for(match: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import ORIGIN, Facts
 from doctor.facts.host import Host
-from doctor.facts.interpreter import Cuda, Interpreter, Torch, TorchGpu
+from doctor.facts.interpreter import OF_REPORT, Cuda, Interpreter, Torch, TorchGpu
 from doctor.facts.machine import Driver, Gpu
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -173,7 +173,7 @@ def _interpreter(reading: Reading) -> Interpreter | Unknown:
         importing = _not_in_report("whether torch imports") if listed else OK
     return Interpreter(
         path="python",
-        chosen="of the report",
+        chosen=OF_REPORT,
         version=reading.python or "",
         importing=importing,
         packages=reading.packages,

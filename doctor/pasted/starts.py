@@ -44,6 +44,12 @@ OF_SERVICE = re.compile(
 """A service that may train; a database needs no GPU."""
 ELSEWHERE = re.compile(r"\s*(?:extends|include|runs-on|jobs):")
 """What a service is given may stand in another file; services of CI are beside the job."""
+CPU_BUILD = re.compile(
+    r"(?:^|[^\w-])(?:py)?torch(?:[ _]version|\.__version__)?\W{1,60}\d\.\d{1,2}\.\w{1,16}\+cpu\b|"
+    r"^CUDA used to build PyTorch\s?: None\s*$",
+    re.IGNORECASE,
+)
+"""A torch that is built for the CPU: nobody asked for GPUs, and none would help it."""
 REACHES = re.compile(r"driver on your system is too old|\bCUDA Version: \d")
 """Printed where the driver was found."""
 
@@ -90,6 +96,8 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     yield from _bound(lines)
     yield from _slices(lines)
     found = next((each for form in STARTS for each in form(lines)), None)
+    if any(map(CPU_BUILD.search, lines)):
+        return
     if found and (any(map(WITHOUT.search, lines)) or _answers_false(lines)):
         yield Reported(cause="container-started-without-gpus", line=found)
 

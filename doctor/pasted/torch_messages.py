@@ -15,6 +15,8 @@ from doctor.errors.match import INFORMS, candidates, lines_of, table_of, with_me
 from doctor.facts.host import Reported
 from doctor.facts.machine import Gpu
 from doctor.hardware.find import family_of
+from doctor.pasted.compilers import first_error
+from doctor.pasted.operators import NO_CODE, last_operator
 from doctor.pasted.reading import Reading, gpu_named
 
 ARCHS = re.compile(
@@ -54,6 +56,11 @@ KERNEL = (
     "no-kernel-image", "ptx-newer-than-driver", "gpu-code-not-loadable", "kernel-not-supported",
     "hip-no-code",
 )  # fmt: skip
+OWN_WARNING = re.compile(
+    r"is not compatible with the current PyTorch|which is of (?:cuda|compute) capability|"
+    r"no longer supports this GPU"
+)
+"""What torch itself says of its code: it decides before an error of any kernel."""
 CUDA = (
     "cuda-not-initialized",
     "driver-too-old",
@@ -165,6 +172,7 @@ def read(lines: list[str]) -> Reading:
     alone = len(lines) <= ALONE
     driver, code = _driver_start([each for each in printed if alone or not TELLS.search(each)])
     kernel, cuda, cudnn, kfd = (_first(printed, ids) for ids in (KERNEL, CUDA, CUDNN, KFD))
+    kernel = _first(list(filter(OWN_WARNING.search, printed)), KERNEL) or kernel
     cuda_error = cuda[1] if cuda else next(filter(START.search, printed), None)
     broken = next((match[1] for line in lines
                    if not PAST.search(line) and (match := BROKEN.match(line))), None)  # fmt: skip
@@ -178,7 +186,7 @@ def read(lines: list[str]) -> Reading:
         driver_error=_with_image(_message(driver), code, lines),
         driver_code=code,
         import_error=import_error,
-        kernel_error=broken or (_message(kernel[1]) if kernel else None),
+        kernel_error=broken or (_raised(kernel[1], lines) if kernel else None),
         kernel_is_hardware=broken is not None,
         cudnn_error=_message(cudnn[1]) if cudnn else None,
         kfd_error=_message(kfd[1]) if kfd else None,
@@ -194,6 +202,12 @@ def _with_image(message: str | None, code: int | None, lines: list[str]) -> str 
     """The message of a libcuda that does not fit, with what the image says of its driver."""
     match = next(filter(None, map(OF_NEWER_IMAGE.search, lines)), None)
     return f"{message}; {match[0]}" if match and code in (803, 804) else message
+
+
+def _raised(line: str, lines: Sequence[str]) -> str | None:
+    """The message of a kernel's error, with the operator of an extension that it was raised in."""
+    operator = last_operator(lines) if NO_CODE.search(line) else ""
+    return f"{_message(line)} ({operator})" if operator else _message(line)
 
 
 def _prints(line: str) -> bool:
@@ -221,7 +235,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     ids = {cause.id for cause, _ in hits}
     better = {id for cause, _ in hits for id in cause.yields_to}
     raised = {line for name, line in pairwise(lines) if BARE.search(name)}
-    found = []
+    found, compiler = [], first_error(lines)
     for cause, line in hits:
         informs = INFORMS.match(line) or LEVEL.match(line)
         is_quiet = informs and cause.id not in IN_WARNINGS
@@ -229,7 +243,8 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE or cause.id in WITHOUT_ERROR:
-            found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE]))
+            added = compiler if cause.id == "extension-not-built" else ""
+            found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE] + added))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()
 

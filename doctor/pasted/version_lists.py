@@ -72,7 +72,7 @@ def read(lines: list[str]) -> Reading:
         hip=hip,
         # A list without a GPU does not tell whether there is one that should be used.
         cuda_available=available if gpus or driver or available else None,
-        cuda_denied=available is False,
+        cuda_denied=available is False or values.get("pytorch accelerator", "").upper() == "N/A",
         python=next((m[0] for m in [re.match(r"3\.[\d.]{1,8}", _python(values))] if m), None),
         driver=None if hip else driver,
         amd=True if hip else None,

@@ -17,7 +17,7 @@ from doctor.facts.host import Host
 from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log
 from doctor.facts.machine import Driver
-from doctor.facts.views import JobGpus
+from doctor.facts.views import JobGpu, JobGpus
 from doctor.report.checkpoint import checkpoint_parts
 from doctor.report.fleet import fleet_parts
 from doctor.report.line import Line
@@ -172,8 +172,15 @@ def _host(facts: Facts) -> Iterator[str]:
 def _gpus(facts: Facts) -> Iterator[str]:
     gpus = facts.job_gpus
     if isinstance(gpus, JobGpus):
-        for (name, size), same in groupby(gpus.gpus, key=lambda gpu: (gpu.name, gpu.memory_total)):
-            yield f"{len(list(same))} × {name}" + (f" {gib(size)}" if size else "")
+        for (name, size, is_known), same in groupby(gpus.gpus, key=_model):
+            count = f"{len(list(same))} × " if is_known else ""
+            yield f"{count}{name}" + (f" {gib(size)}" if size else "")
+
+
+def _model(gpu: JobGpu) -> tuple[str, int | None, bool]:
+    """Name and memory, or the place of one that a log alone has: a list may name it as well."""
+    is_known = not (gpu.nvml and gpu.nvml.unnumbered)
+    return gpu.name if is_known else gpu.label, gpu.memory_total, is_known
 
 
 def _job(report: Report) -> Iterator[str]:

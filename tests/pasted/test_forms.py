@@ -299,7 +299,7 @@ START = "RuntimeError: Unexpected error from cudaGetDeviceCount(). "
         (GONE, "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or "
          "unavailable", "GPU001", "GPU"),
         (SEEN, "RuntimeError: CUDA error: no kernel image is available for execution on the device",
-         "TOR003", "Install torch"),
+         "TOR003", "the extension whose kernel failed"),
         (SEEN, "RuntimeError: CUDA error: operation not supported", "TOR003", "530"),
         (SEEN, "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
          "toolchain.", "TOR003", "driver"),

@@ -34,6 +34,7 @@ COOL = " 71%   72C    P2            341W /  350W"
 LISTED = "GPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-0a47c5c9-2f1f-57c3-b0b5-2f4ac94ce1dd)\n"
 OTHER = "GPU 1: NVIDIA L40S (UUID: GPU-0a47c5c9-2f1f-57c3-b0b5-2f4ac94ce1de)\n"
 ERROR = "ImportError: undefined symbol: ncclCommWindowRegister\n"
+NOT_LOADED = "ImportError: a.so: undefined symbol: _ZN3c104cuda9SetDeviceEa\n"
 PINNED = (
     'torch 2.8.0 has requirement nvidia-nccl-cu12==2.27.3; platform_system == "Linux", but you '
     "have nvidia-nccl-cu12 2.21.5.\n"
@@ -91,9 +92,12 @@ NAMED = [
     (PINNED + HEAD, "requirement-of-torch-differs", "2.21.5 is installed"),
     ("The package `torchvision` requires `torch==2.6.0`, but `2.7.1` is installed\n" + HEAD,
      "requirement-of-torch-differs", "torchvision needs torch ==2.6.0"),
-    (WHEEL.format("2.6") + "torch==2.8.0\n" + HEAD, "wheel-for-other-torch", "torch 2.6, and"),
-    ("natten==0.17.5+torch260cu126\ntorch==2.9.1\n" + HEAD, "wheel-for-other-torch", "torch 2.6"),
-    ("torch_scatter  2.1.2+pt24cu121\ntorch   2.6.0\n" + HEAD, "wheel-for-other-torch", "2.4, and"),
+    (WHEEL.format("2.6") + "torch==2.8.0\n" + NOT_LOADED + HEAD,
+     "wheel-for-other-torch", "torch 2.6, and"),
+    ("natten==0.17.5+torch260cu126\ntorch==2.9.1\n" + NOT_LOADED + HEAD,
+     "wheel-for-other-torch", "torch 2.6"),
+    ("torch_scatter  2.1.2+pt24cu121\ntorch   2.6.0\nSegmentation fault (core dumped)\n" + HEAD,
+     "wheel-for-other-torch", "2.4, and"),
     (REPORT + NVCC.format("11.5", "11.5") + "object has no attribute 'ds_opt_adam'\n",
      "toolkit-of-other-cuda", "CUDA 11.5"),
     ("FlashAttention-3 is only supported on CUDA 12.3 and above\ntorch.__version__  = 2.5.0+cu124\n"

@@ -171,7 +171,7 @@ ROWS = (
             "~/.cache/torch_extensions build.",
         owner=Owner.ENVIRONMENT,
         commands=("grep -n -m1 -iE 'error:|fatal' build.log", "nvcc --version; g++ --version"),
-        sources=("torch-cpp-extension",),
+        yields_to=("extension-abi-mismatch",), sources=("torch-cpp-extension",),
     ),
     Cause(id="compiled-part-missing",
         refines=("import-failed", "name-not-in-package", "value-is-none", "module-without-return"),

@@ -54,6 +54,46 @@ ROWS = (
         commands=('python -c "import torch; print(torch.__version__, torch.version.cuda, '
             'torch.compiled_with_cxx11_abi())"',),
         owner=Owner.ENVIRONMENT, next_check="TOR004"),
+    Cause(id="wheel-for-other-torch-listed",
+        messages=(r"is a wheel for torch \d\.\d{1,2}, and torch \d\.\d{1,2} is installed",),
+        examples=("flash_attn is a wheel for torch 2.6, and torch 2.8 is installed",),
+        told_by="Nothing in the text has failed to load.",
+        why="Code that is compiled against torch is promised to run with that release alone. With "
+            "the next one some of it loads and runs, and then nothing is wrong.",
+        fix="Leave that wheel while its import works and results are right. If it fails to import "
+            "or the process ends in it, install the wheel that names the installed torch.",
+        owner=Owner.ENVIRONMENT, role="warning", next_check="TOR004"),
+    Cause(id="nccl-packages-listed",
+        messages=(r"nvidia-nccl-cu\d\d is listed beside the NCCL that is loaded",),
+        examples=("nvidia-nccl-cu11 is listed beside the NCCL that is loaded, 2.20.5",),
+        why="The packages of NCCL for different CUDA versions write the same file. The text shows "
+            "that torch's own is the one that is loaded.",
+        fix="Leave NCCL while it works. Later uninstall the other one and then reinstall torch's "
+            " own with --force-reinstall --no-deps, because uninstalling removes the file.",
+        owner=Owner.ENVIRONMENT, role="warning", next_check="TOR004"),
+    Cause(id="cpu-build-listed",
+        messages=(r"is built for the CPU only, and the list says that it has no GPU",),
+        examples=("torch 2.9.0+cpu is built for the CPU only, and the list says that it has no GPU "
+            "to use",),
+        why="Whether the machine has a GPU is not in the text. If it has, this build does not use "
+            "it; PyPI's builds for Windows are of this kind.",
+        fix="If the machine has an NVIDIA GPU, install a CUDA build in its place: python -m pip "
+            "install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126 "
+            "(cu128 or newer for RTX 50, B200 and GB10), torchvision and torchaudio in the same "
+            "command if they are there. If it has none, nothing is wrong.",
+        owner=Owner.ENVIRONMENT, role="warning", next_check="TOR002"),
+    Cause(id="cuda-not-available-listed",
+        messages=(r"is built for CUDA \d\d\.\d, and the list says that it has no GPU",),
+        examples=("torch 2.3.1+cu121 is built for CUDA 12.1, and the list says that it has no GPU "
+            "to use",),
+        why="The list was made where torch.cuda.is_available() is False: on a machine or in a "
+            "container without GPUs, as on a login node, or where the driver does not respond or "
+            "is too old.",
+        fix="Run both commands where the training runs: nvidia-smi; python -c 'import "
+            "torch; torch.zeros(1).cuda()'. If nvidia-smi lists GPUs, the message of the other one "
+            "says why torch does not use them; if it lists none, start the job or the container "
+            "with GPUs.",
+        owner=Owner.ENVIRONMENT, role="warning", next_check="GPU001"),
     Cause(id="toolkit-of-other-cuda",
         messages=(r"nvcc is of CUDA \d\d\.\d, torch was built with CUDA \d\d\.\d",),
         examples=("nvcc is of CUDA 11.5, torch was built with CUDA 12.1",),

@@ -147,7 +147,8 @@ ROWS = (
             r"igemm|lion|8bit|allocate)\w{0,60}\'|name \'(?:str2optimizer\w{1,40}|cuda_setup)\' "
             r"is not defined",
             "CUDA Setup failed despite",
-            "CUDA VERSION MISMATCH",
+            r"CUDA VERSION MISMATCH\W{1,4}Requested CUDA|"
+            r"bitsandbytes.{0,200}CUDA VERSION MISMATCH",
             "Attempted to use bitsandbytes native library functionality",
             r"libbitsandbytes_\w{1,40}\.(?:so|dll): cannot open|Could not find the bitsandbytes "
             r"\w{1,20} binary at",
@@ -182,7 +183,9 @@ ROWS = (
         fix="Upgrade bitsandbytes, or set BNB_CUDA_VERSION to a version that it contains; "
             "`python -m bitsandbytes` reports which one it looks for.",
         commands=("python -m bitsandbytes",),
-        title="bitsandbytes has a library for the CUDA in use", sources=("bitsandbytes-errors",),
+        title="bitsandbytes has a library for the CUDA in use",
+        yields_to=("cuda-toolkit-mismatch", "toolkit-of-other-cuda"),
+        sources=("bitsandbytes-errors",),
         owner=Owner.ENVIRONMENT, code="LOG055"),
     Cause(id="name-not-in-package",
         refines=("import-failed",),
