@@ -81,6 +81,8 @@ def is_message_of(cause: Cause, text: str) -> bool:
 def _is_message(cause: Cause, text: str, folded: str) -> bool:
     if cause.words:
         return is_told(cause, text)
+    if cause.unless and _compiled(cause.unless).search(text):
+        return False
     return any(_compiled(each).search(text) for each in _admitted(cause, folded))
 
 

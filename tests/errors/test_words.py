@@ -97,3 +97,36 @@ def test_a_symptom_says_more_than_the_message_within_it() -> None:
     assert [row.id for row in told[:2]] == ["memory-at-evaluation", "gpu-full-or-in-use"]
     whole = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB in evaluation"
     assert with_message(whole, symptoms=True)[0].id == "cuda-oom"
+
+
+def test_a_rank_of_number_0_is_no_gradient_of_0() -> None:
+    for rank in ("0: 182", "3: 17 18"):
+        line = f"Parameter indices which did not receive grad for rank {rank}"
+        assert with_message(line, symptoms=True)[0].id == "collective-mismatch"
+    assert not symptoms("the gradient norm of rank 0 is 0.8, that of rank 1 as well")
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("the loss is stuck at 1.0", "loss-does-not-fall"),
+        ("the test accuracy is 1.0", "accuracy-too-good"),
+        ("GPU usage is stuck around 12%", "gpu-not-busy"),
+        ("GPU usage is stuck at 100%", "training-hangs"),
+        ("the training is stuck at step 12", "training-hangs"),
+    ],
+)
+def test_a_value_that_is_stuck_is_no_program_that_hangs(text: str, cause: str) -> None:
+    assert with_message(text, symptoms=True)[0].id == cause
+
+
+def test_a_watchdog_that_reports_a_collective_is_not_stuck() -> None:
+    collective = (
+        "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, "
+        "OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600031 milliseconds before timing out."
+    )
+    stuck = "[rank1]: ProcessGroupNCCL's watchdog got stuck for 480 seconds without progress"
+    assert with_message(stuck)[0].id == "watchdog-stuck"
+    both = answer(f"{collective}\n\n{stuck}")
+    assert both.names == ("nccl-timeout",)
+    assert "It is not a collective" not in both.first
