@@ -27,7 +27,7 @@ from doctor.judge.engine import examine
 from doctor.log.collector import UNCAUGHT
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
-from doctor.log.wrapped import GLUES, unwrapped
+from doctor.log.wrapped import GLUES, flowing, unwrapped
 from doctor.report.causes import proposed
 from doctor.report.explained import explained
 
@@ -74,9 +74,12 @@ class Explained:
 
 
 def explain_text(text: str) -> Explained | None:
-    """The causes of a text and what its metrics show; None where it has neither. A text that says
-    nothing is read again with the lines joined that look broken."""
-    forms = (text, *(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip()))
+    """The causes of a text and what its metrics show; None where it has neither. Sentences that
+    were broken over lines are joined before; a text that says nothing is read again as it is, and
+    with all lines joined that look broken."""
+    whole = flowing(text)
+    forms = (whole, *([text] if whole != text.rstrip("\n") else ()))
+    forms += tuple(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip())
     return next(filter(None, map(_explain_as_it_is, forms)), None)
 
 

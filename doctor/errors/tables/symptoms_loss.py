@@ -322,8 +322,9 @@ ROWS = (
             "warm-up is as long as the run, so that the rate never reaches its value.",
         fix="Print the rate at each optimizer step, and let the warm-up be 1 to 5 % "
             "of all. Call scheduler.step() once per optimizer step, after optimizer.step(); total "
-            "steps = samples / (batch x accumulation x ranks) x epochs. accelerate steps a prepared "
-            "scheduler once per process: do not prepare it, or multiply its numbers. DeepSpeed: set scheduler to auto or leave it out there.",
+            "steps = samples / (batch x accumulation x ranks) x epochs. accelerate steps a "
+            "prepared scheduler once per process: do not prepare it, or multiply its numbers. "
+            "DeepSpeed: set scheduler to auto or leave it out there.",
         role="symptom",
         commands=("doctor triage train.log", "doctor lint train.py"),
     ),
