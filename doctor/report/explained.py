@@ -48,7 +48,7 @@ def _finding(finding: Finding) -> Iterator[str]:
 def _metrics(log: Log) -> Iterator[str]:
     finite = all(math.isfinite(float(value)) for curve in log.curves for value in curve.values)
     if finite:
-        yield "metrics, and nothing wrong with them by themselves:"
+        yield "metrics, of which a few values decide nothing; `doctor triage` reads a log:"
     else:
         yield (
             "metrics, of which some are NaN or infinite: only the first steps of an fp16 loss "

@@ -10,6 +10,7 @@ from error_index import messages
 from pasted_errors import answer
 from paths import TESTS
 
+from doctor.cli.explain.name import explain
 from doctor.errors.cause import Cause
 from doctor.errors.causes import CAUSES
 from doctor.errors.match import with_message
@@ -20,7 +21,11 @@ with (TESTS / "corpus" / "said_symptoms.csv").open(encoding="utf-8", newline="")
         pytest.param(
             row["text"],
             row["cause"],
-            marks=[pytest.mark.xfail(strict=True, reason="no phrase of it is in the text")]
+            marks=[
+                pytest.mark.xfail(
+                    strict=True, reason="no phrase of it is in the text, or not near enough"
+                )
+            ]
             if row["missed"]
             else [],
         )
@@ -130,3 +135,35 @@ def test_a_watchdog_that_reports_a_collective_is_not_stuck() -> None:
     both = answer(f"{collective}\n\n{stuck}")
     assert both.names == ("nccl-timeout",)
     assert "It is not a collective" not in both.first
+
+
+UNDECIDED = "Words alone decide nothing."
+
+
+def test_what_words_suggest_is_a_question_with_a_command_and_no_finding() -> None:
+    asked = explain("the loss explodes and then it is zero")
+    assert asked.startswith(f"{UNDECIDED} It could be one of these 2, or none:\n\n  | the loss")
+    assert asked.count("Is it this? ") == asked.count("What can decide it:\n  $ doctor ") == 2
+    assert "Fix: " not in asked
+    assert "Fix owner" not in asked
+    message = explain("RuntimeError: element 0 of tensors does not require grad")
+    assert UNDECIDED not in message
+    assert "Fix: " in message
+
+
+def test_a_message_beside_a_symptom_stays_known() -> None:
+    asked = explain("CUDA out of memory during evaluation, training fits")
+    assert asked.startswith(UNDECIDED)
+    first, _, message = asked.partition("\n\ngpu-full-or-in-use\n")
+    assert "Is it this? " in first
+    assert "Is it this? " not in message
+    assert "Fix: " in message
+
+
+def test_a_longer_text_whose_best_symptom_is_far_names_nothing() -> None:
+    text = (
+        "So the plan was to let it guess the next value of each sensor from what it had seen "
+        "till then, and the loss hardly improved in all the nights that it was on."
+    )
+    assert symptoms(text)
+    assert not with_message(text, symptoms=True)
