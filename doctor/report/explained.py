@@ -22,7 +22,7 @@ def explained(
     if not parts and log.curves:
         parts.append("\n".join(_metrics(log)))
     if nearest:
-        parts.append("no class of log lines matches; checks that are near:\n\n" + table(nearest))
+        parts.append("no name; checks in whose texts the words occur:\n\n" + table(nearest))
     return "\n\n".join(parts)
 
 

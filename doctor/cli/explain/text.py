@@ -37,6 +37,8 @@ WORD = re.compile(r"[a-z0-9_]{2,}")
 PART = "recognized by a part of its message; paste the whole line to be sure"
 MOST = 8
 """Checks that a keyword names."""
+MOST_NEAR = 3
+"""Checks that are named as near to a message."""
 SIMILAR = 0.6
 """Share of a text that it has in common with an example that is named. Our own number."""
 
@@ -120,17 +122,19 @@ def explain_fragment(text: str) -> Explained | None:
     return Explained(_findings(log), harmless, log, is_part=True)
 
 
-def explain_nearest(text: str) -> Explained:
-    """The checks that are near a text of no class. Raises UserError if none is."""
-
+def explain_nearest(text: str, is_message: bool) -> Explained:
+    """The checks that keywords name. Raises UserError for a message of no class, with the checks
+    that are near, and for words that name none."""
     nearest = keyword_checks(text) or _similar(text)
-    if not nearest:
-        near = ", ".join(check_names.nearest(text, index.entries())) if len(text) < 40 else ""
-        raise UserError(
-            f"nothing is known about {text.strip()[:80]!r}; "
-            + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
-        )
-    return Explained((), (), _read(""), nearest=nearest)
+    if nearest and not is_message:
+        return Explained((), (), _read(""), nearest=nearest)
+    near = ", ".join(f"{each.code} {each.slug}" for each in nearest[:MOST_NEAR])
+    if not near and len(text) < 40:
+        near = ", ".join(check_names.nearest(text, index.entries()))
+    raise UserError(
+        f"nothing is known about {text.strip()[:80]!r}; "
+        + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
+    )
 
 
 def _read(text: str) -> Log:
