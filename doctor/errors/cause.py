@@ -124,6 +124,8 @@ class Cause:
     """Replace `fix` for versions of packages that the log or the facts name."""
     yields_to: tuple[str, ...] = ()
     """Rows that say more about the same failure, and begin it wherever they stand in a log."""
+    unless: str = ""
+    """An expression of what a text of this row does not say: it would be of another one."""
     quotes: bool = False
     """A row for a form of sentence, which counts where no other knows the message: its remedy
     repeats what the message asks for."""

@@ -81,6 +81,8 @@ def is_message_of(cause: Cause, text: str) -> bool:
 def _is_message(cause: Cause, text: str, folded: str) -> bool:
     if cause.words:
         return is_told(cause, text)
+    if cause.unless and _compiled(cause.unless).search(text):
+        return False
     return any(_compiled(each).search(text) for each in _admitted(cause, folded))
 
 
@@ -126,7 +128,7 @@ def _told(known: list[Cause], text: str) -> list[Cause]:
     sure = bool(said) and said[0][0] >= SURE
     told = [row for groups, row in said if groups >= said[0][0] - 1][:MOST_TOLD]
     if is_long(text):
-        told = [*likeliest(text, MOST_LIKELY)] or ([] if is_prose(text) else told)
+        told = [*likeliest(text, MOST_LIKELY)]
     ids = {each.id for each in known
            if each.role != "condition" and (not sure or _share(each, text) >= MOSTLY)}  # fmt: skip
     leading = [each for each in told if not ids or not ids.isdisjoint(each.refines)]

@@ -19,9 +19,10 @@ PHRASE = 0.05
 """What each group of words of a phrase adds."""
 BESIDE = 0.75
 """Share of the first row's nearness from which on further rows are named."""
-FEWEST = 0.2
-"""From which nearness on a row is named. Our own number: many texts that tell of no fault reach it
-without a phrase, so that words alone name nothing."""
+FEWEST = 0.25
+"""From which nearness on a row is named. Our own number: of 158 longer texts of the corpus that
+were answered rightly 150 reach it, and answers to texts that nobody had learned from mostly misled
+below it. Many texts that tell of no fault are as near without a phrase."""
 EXAMPLE = 3
 """How often a word of an example counts."""
 

@@ -69,6 +69,17 @@ _WISH = re.compile(
 )
 """A sentence that asks for a thing, or for knowledge, and tells of no fault."""
 _OTHER_THAN = re.compile(r"\bnot (zero|nan|none|empty|negative|constant)\b", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"\b(rank|step|device|gpu|node|worker|layer|epoch) 0\b(?![%.]\d?)", re.IGNORECASE
+)
+"""The first of several, which is no value of 0."""
+_AT_VALUE = re.compile(
+    r"(\b(?:loss|losses|accuracy|acc|auc|f1|score|reward|iou|perplexity|util|utili[sz]ation|usage|"
+    r"throughput)\b[^.!?]{0,40}?)\bstuck(?= (?:at|around|near) (?:(?:about|exactly|roughly) )?"
+    r"(?:~|(?!(?:100|9\d|0) ?%)\d))",
+    re.IGNORECASE,
+)
+"""What is stuck at a value stays the same; a program that is stuck hangs."""
 _CONTENT = re.compile(
     r"\b(?:is|'s) (?:fine|ok|okay) for (?:me|us)\b|\bam happy with\b|"
     r"\bis what (?:we|i) (?:had )?expected\b|"
@@ -137,6 +148,7 @@ def told_sentences(text: str) -> tuple[str, ...]:
     if _CONTENT.search(text) and not _YET.search(text):
         return ()
     plain = _OTHER_THAN.sub(r"non\1", re.sub(r"n['’]t\b", " not", text))
+    plain = _AT_VALUE.sub(r"\1remains", _COUNTED.sub(r"\1_0", plain))
     sentences = _SENTENCE.split(plain.strip())
     return tuple(each for each in sentences if _YET.search(each) or not _WISH.match(each))
 

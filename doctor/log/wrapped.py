@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor.log.tracebacks import FRAME, HEADER, split_prefix
 
 GLUES = (" ", "")
 """A forum breaks at a space, a terminal at a column, within a word too."""
 WIDE = 60
 """Characters of a line that may have been broken at its end. Our own number, below 80 columns."""
+FILLED = 50
+"""Characters of a line that was broken at a space, with the next word. Our own number."""
+LONGEST = 12
+"""Breaks within a sentence. Our own number."""
+ENDED = re.compile(r"[.!?}>|]\s*$")
+"""How a line ends that is whole."""
+LISTED = re.compile(
+    r"\s*(?:[\w-]{1,30}:\s|[\w/.-]{1,60}\s?[:=]\s*[-\d'\"\[{]|"
+    r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception|Warning)\b)"
+)
+"""How a line begins that is one of several, or an exception."""
+REST = re.compile(r"\s*[a-z(]")
+"""How the rest of a sentence begins."""
+
+
+def flowing(text: str) -> str:
+    """The text with the sentences joined that were broken over lines, indented or not. A line that
+    is like the one before it begins anew."""
+    joined: list[str] = []
+    last, parts = "", 0
+    for line in text.splitlines():
+        parts = parts + 1 if parts < LONGEST and _is_rest(last, line) else 0
+        if parts:
+            joined[-1] = f"{joined[-1].rstrip()} {line.strip()}"
+        else:
+            joined.append(line)
+        last = line
+    return "\n".join(joined)
+
+
+def _is_rest(line: str, following: str) -> bool:
+    """Whether the second line is the rest of a sentence that the first one leaves open."""
+    if not line.strip() or ENDED.search(line) or not REST.match(following):
+        return False
+    if len(line.rstrip()) + len(following.split()[0]) < FILLED:
+        return False
+    if LISTED.match(following) or line.split()[0] == following.split()[0]:
+        return False
+    if len(line) - len(line.lstrip()) > len(following) - len(following.lstrip()):
+        return False  # the code of a stack, before its message
+    return not (FRAME.search(line) or HEADER in line or split_prefix(following)[0])
 
 
 def unwrapped(text: str, glue: str) -> str:

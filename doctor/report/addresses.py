@@ -6,7 +6,7 @@ from doctor import REPOSITORY as REPOSITORY
 
 SITE = ""
 """The published site, such as https://OWNER.github.io/REPOSITORY; as long as there is none, pages
-are named as in the repository."""
+are those of the repository."""
 
 
 def check(code: str) -> str:
@@ -30,5 +30,5 @@ def anchor(section: str) -> str:
 
 
 def _page(name: str, anchor: str = "") -> str:
-    address = f"{SITE}/{name}.html" if SITE else f"docs/{name}.md"
+    address = f"{SITE}/{name}.html" if SITE else f"{REPOSITORY}/blob/main/docs/{name}.md"
     return f"{address}#{anchor}" if anchor else address

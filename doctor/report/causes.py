@@ -14,11 +14,21 @@ from doctor.report.explain import cited, wrapped
 DECIDED = "Found by: doctor triage, where the log states its settings"
 
 
+MOST_ASKED = 3
+"""Things that a text in words could be."""
+
+
 def proposed(text: str, causes: Sequence[Cause]) -> str:
-    """The causes of a text, each with what distinguishes it."""
-    head = list(wrapped(shown(" ".join(text.split()), 400), "  | "))
-    if len(causes) > 1:
-        head.append(f"\n{len(causes)} causes have such a message, the most frequent first:")
+    """The causes of a text, each with what distinguishes it; what its words only suggest, as
+    questions."""
+    quoted = wrapped(shown(" ".join(text.split()), 400), "  | ")
+    if causes[0].words:
+        causes = causes[:MOST_ASKED]
+        head = [*wrapped(_undecided(len(causes)), ""), "", *quoted]
+    else:
+        head = [*quoted]
+        if len(causes) > 1:
+            head.append(f"\n{len(causes)} causes have such a message, the most frequent first:")
     return "\n".join(head) + "\n\n" + "\n\n".join("\n".join(_proposed(each)) for each in causes)
 
 
@@ -27,7 +37,30 @@ def pages(causes: Iterable[Cause]) -> str:
     return "\n\n".join("\n".join(_page(each)) for each in causes)
 
 
+def _undecided(number: int) -> str:
+    which = "this, or something else" if number == 1 else f"one of these {number}, or none"
+    return f"Words alone decide nothing. It could be {which}:"
+
+
+def _asked(cause: Cause) -> Iterator[str]:
+    """A symptom as a question: what to try, and what can decide it."""
+    yield cause.id
+    yield from wrapped(f"Is it this? {cause.why}", "")
+    yield ""
+    yield from wrapped(cause.fix, "Try: ", indent=2)
+    if cause.commands:
+        yield "What can decide it:"
+        yield from (f"  $ {command}" for command in cause.commands)
+    if cause.sources:
+        yield "Sources:"
+        for id in cause.sources:
+            yield from cited(id)
+
+
 def _proposed(cause: Cause) -> Iterator[str]:
+    if cause.words:
+        yield from _asked(cause)
+        return
     yield f"{cause.code} {cause.id}".strip()
     yield from wrapped(cause.why, "")
     if cause.told_by:

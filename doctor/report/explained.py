@@ -22,7 +22,7 @@ def explained(
     if not parts and log.curves:
         parts.append("\n".join(_metrics(log)))
     if nearest:
-        parts.append("no class of log lines matches; checks that are near:\n\n" + table(nearest))
+        parts.append("no name; checks in whose texts the words occur:\n\n" + table(nearest))
     return "\n\n".join(parts)
 
 
@@ -48,7 +48,7 @@ def _finding(finding: Finding) -> Iterator[str]:
 def _metrics(log: Log) -> Iterator[str]:
     finite = all(math.isfinite(float(value)) for curve in log.curves for value in curve.values)
     if finite:
-        yield "metrics, and nothing wrong with them by themselves:"
+        yield "metrics, of which a few values decide nothing; `doctor triage` reads a log:"
     else:
         yield (
             "metrics, of which some are NaN or infinite: only the first steps of an fp16 loss "

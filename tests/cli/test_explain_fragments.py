@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 
+import pytest
 from paths import TESTS
 
 from doctor._util.errors import UserError
@@ -12,6 +13,15 @@ from doctor.report.explain import wrapped
 
 NEAREST = {"ptxas fatal : Value 'sm_120' is not defined", "Xid 79"}
 """Fragments whose class is the first one of those that are near."""
+NONE = ("nothing is known about", "no name; checks in whose texts the words occur")
+"""How the answer begins for a message of no class, and for keywords."""
+
+
+def answered(text: str) -> str:
+    try:
+        return explain(text)
+    except UserError as error:
+        return str(error)
 
 
 def fragments() -> list[tuple[str, str]]:
@@ -24,13 +34,11 @@ def test_a_distinctive_fragment_is_of_its_class() -> None:
     for fragment, expected in fragments():
         if expected == "nearest":
             continue
-        answer = explain(fragment)
+        answer = answered(fragment)
         if expected.startswith("harmless:"):
             assert answer.startswith(f"harmless ({expected.removeprefix('harmless:')})"), fragment
         elif fragment in NEAREST:
-            assert answer.startswith("no class of log lines matches; checks that are near"), (
-                fragment
-            )
+            assert answer.startswith(NONE), fragment
             assert answer.index(expected) > 0
         else:
             heads = [line.split() for line in answer.splitlines() if line.startswith("LOG")]
@@ -39,14 +47,27 @@ def test_a_distinctive_fragment_is_of_its_class() -> None:
 
 def test_a_text_that_fits_no_class_is_named_none() -> None:
     for fragment in (text for text, expected in fragments() if expected == "nearest"):
-        try:
-            answer = explain(fragment)
-        except UserError as error:
-            answer = str(error)
-        assert answer.startswith(("nothing is known", "no class of log lines matches")), fragment
+        assert answered(fragment).startswith(NONE), fragment
 
 
 def test_a_quoted_text_has_its_bar_on_every_line() -> None:
     rows = "\n".join(wrapped("RuntimeError: it fails READY: forged " * 9, "  | ", width=40))
     assert all(line.startswith("  | ") for line in rows.splitlines())
     assert len(rows.splitlines()) > 5
+
+
+def test_a_message_of_no_class_is_an_error_also_where_checks_are_near_and_a_keyword_is_not() -> (
+    None
+):
+    for text in ("CUDA error: ...", "the frobnicator: it refuses", "cuDNN error: ???"):
+        with pytest.raises(UserError, match="nothing is known about"):
+            explain(text)
+    assert "nearest: " in answered("CUDA error: ...")
+    assert explain("persistent workers").startswith(NONE[1])
+
+
+def test_the_page_of_a_check_or_a_cause_is_an_address() -> None:
+    for name, page in (("NUM003", "checks/NUM003.md"), ("layer-size", "#layer-size")):
+        last = explain(name).splitlines()[-1]
+        assert last.startswith("Page: https://"), last
+        assert last.endswith(page)

@@ -3,6 +3,7 @@ messages that were broken over lines."""
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from doctor.cli.explain.name import explain
 from doctor.cli.options import ConfigFlags
 from doctor.cli.triage import triage
 from doctor.judge.check import Finding, Status
-from doctor.log.wrapped import unwrapped
+from doctor.log.wrapped import flowing, unwrapped
 from doctor.report.formats import plain
 
 IOMMU = 'init.cpp:122 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to hang!'
@@ -144,6 +145,41 @@ def test_lines_are_joined_only_where_they_look_broken_and_keep_their_numbers() -
     wide = "x" * 90
     for apart in ("short\nnext", f"{wide}\n    code", f"{wide}\n[rank1]: next", f"{wide}\n\nnext"):
         assert unwrapped(apart, " ") == apart + "\n"
+
+
+@pytest.mark.parametrize("indentation", ["", "  ", "\t"])
+@pytest.mark.parametrize("width", [60, 76, 100])
+def test_a_message_broken_at_spaces_is_explained_as_on_one_line(
+    width: int, indentation: str
+) -> None:
+    for message, cause in (
+        ("size mismatch for base.layers.0.attention.lora_A.default.weight: copying a param with "
+         "shape torch.Size([16, 2048]) from checkpoint, the shape in current model is "
+         "torch.Size([64, 2048]).", "checkpoint-of-other-sizes"),
+        ("RuntimeError: a leaf Variable that requires grad is being used in an in-place operation.",
+         "parameter-changed-in-place"),
+    ):  # fmt: skip
+        lines = textwrap.wrap(message, width, break_long_words=False, break_on_hyphens=False)
+        broken = f"\n{indentation}".join(lines)
+        heads = [line for line in explain(broken).splitlines() if line == cause]
+        assert heads == [cause], broken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step 100 of 4000, the loss of this batch is 2.31, 1.2 s\nstep 200 of 4000, the loss is 2",
+        "loading the weights of the model from the directory\nloss: 2.31",
+        "size mismatch for a.weight: the shape in current model is [2]\nsize mismatch for b.weight",
+        "    return self._call_impl(*arguments, **keyword_arguments)\nexpected scalar type Half",
+        "The weights are read from the directory of this run.\nnothing else is loaded from it",
+        "The weights are read from the directory of this run\nStarting 8 processes",
+        "[rank0]: The weights are read from the directory\n[rank1]: the weights are read as well",
+        "RuntimeError: the loader worker of this process raised\nmodels.errors.ShapeError: x",
+    ],
+)
+def test_lines_that_stand_for_themselves_are_not_joined(text: str) -> None:
+    assert flowing(text) == text
 
 
 def test_an_exception_of_no_known_cause_is_told_by_another_line(tmp_path: Path) -> None:

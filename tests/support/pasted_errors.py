@@ -49,7 +49,7 @@ def answer(text: str) -> Answer:
         printed = explain(text)
     except UserError:
         return Answer((), "")
-    if printed.startswith("no class of log lines matches"):
+    if printed.startswith("no name; "):
         return Answer((), "")
     heads = list(HEAD.finditer(printed))
     if not heads:

@@ -55,7 +55,7 @@ def explain(name: str, format: Format = "plain") -> str:
         return answer
     from doctor.cli.explain.text import explain_fragment, explain_nearest
 
-    return _answer(explain_fragment(text) or explain_nearest(text), format)
+    return _answer(explain_fragment(text) or explain_nearest(text, is_message), format)
 
 
 def _causes(name: str) -> tuple[Cause, ...]:

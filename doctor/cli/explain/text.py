@@ -27,7 +27,7 @@ from doctor.judge.engine import examine
 from doctor.log.collector import UNCAUGHT
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
-from doctor.log.wrapped import GLUES, unwrapped
+from doctor.log.wrapped import GLUES, flowing, unwrapped
 from doctor.report.causes import proposed
 from doctor.report.explained import explained
 
@@ -37,6 +37,8 @@ WORD = re.compile(r"[a-z0-9_]{2,}")
 PART = "recognized by a part of its message; paste the whole line to be sure"
 MOST = 8
 """Checks that a keyword names."""
+MOST_NEAR = 3
+"""Checks that are named as near to a message."""
 SIMILAR = 0.6
 """Share of a text that it has in common with an example that is named. Our own number."""
 
@@ -74,9 +76,12 @@ class Explained:
 
 
 def explain_text(text: str) -> Explained | None:
-    """The causes of a text and what its metrics show; None where it has neither. A text that says
-    nothing is read again with the lines joined that look broken."""
-    forms = (text, *(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip()))
+    """The causes of a text and what its metrics show; None where it has neither. Sentences that
+    were broken over lines are joined before; a text that says nothing is read again as it is, and
+    with all lines joined that look broken."""
+    whole = flowing(text)
+    forms = (whole, *([text] if whole != text.rstrip("\n") else ()))
+    forms += tuple(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip())
     return next(filter(None, map(_explain_as_it_is, forms)), None)
 
 
@@ -117,17 +122,19 @@ def explain_fragment(text: str) -> Explained | None:
     return Explained(_findings(log), harmless, log, is_part=True)
 
 
-def explain_nearest(text: str) -> Explained:
-    """The checks that are near a text of no class. Raises UserError if none is."""
-
+def explain_nearest(text: str, is_message: bool) -> Explained:
+    """The checks that keywords name. Raises UserError for a message of no class, with the checks
+    that are near, and for words that name none."""
     nearest = keyword_checks(text) or _similar(text)
-    if not nearest:
-        near = ", ".join(check_names.nearest(text, index.entries())) if len(text) < 40 else ""
-        raise UserError(
-            f"nothing is known about {text.strip()[:80]!r}; "
-            + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
-        )
-    return Explained((), (), _read(""), nearest=nearest)
+    if nearest and not is_message:
+        return Explained((), (), _read(""), nearest=nearest)
+    near = ", ".join(f"{each.code} {each.slug}" for each in nearest[:MOST_NEAR])
+    if not near and len(text) < 40:
+        near = ", ".join(check_names.nearest(text, index.entries()))
+    raise UserError(
+        f"nothing is known about {text.strip()[:80]!r}; "
+        + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
+    )
 
 
 def _read(text: str) -> Log:

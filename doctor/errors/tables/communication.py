@@ -224,7 +224,7 @@ ROWS = (
             "NCCL WARN Message truncated : received 1024 bytes instead of 256"),
         wordings=(
             Wording("Expected to have finished reduction in the prior iteration|has parameters "
-                "that were not used in producing",
+                "that were not used in producing|arameter indices which did not receive grad",
                 "RuntimeError: It looks like your LightningModule has parameters that were not "
                 "used in producing the loss returned by training_step.",
                 "DistributedDataParallel waits for the gradient of every parameter, and some "
@@ -234,7 +234,8 @@ ROWS = (
                 "that never take part; for branches set find_unused_parameters=True (Trainer: "
                 "ddp_find_unused_parameters=True; Lightning: "
                 'strategy="ddp_find_unused_parameters_true"), or add 0 * parameter.sum() to the '
-                "loss."),
+                "loss.",
+                more=("Parameter indices which did not receive grad for rank 0: 182",)),
             Wording("DDP expects same model across all ranks|appears not to match sizes",
                 "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 212 "
                 "params, while rank 0 has inconsistent 214 params.",

@@ -257,6 +257,7 @@ ROWS = (
         owner=Owner.ENVIRONMENT),
     Cause(id="watchdog-stuck",
         refines=("nccl-timeout",),
+        unless=r"caught collective operation timeout|ran for \d+ milliseconds before timing out",
         messages=("ProcessGroupNCCL's watchdog got stuck|Heartbeat monitor timed out",),
         examples=("[rank1]:[F1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without "
             "making progress",

@@ -85,7 +85,7 @@ ROWS = (
             "must have the same (?:scalar type|dtype)",
             r"Input type \((?!torch\.\w{1,30}Tensor\) and \w{4,6} type \(torch\.cuda|"
             r"torch\.cuda\.\w{1,30}\) and \w{4,6} type \(torch\.\w{1,30}Tensor\))[^)]{1,80}\) "
-            r"and (?:weight|bias) type \([^)]{1,80}\) should be the same"),
+            r"and (?:weight|bias) type \([^)]{1,80}\)"),
         examples=("RuntimeError: expected backend CUDA and dtype Float but got backend CUDA and "
             "dtype Half",
             "RuntimeError: masked_scatter: expected self and source to have same dtypes but got "
@@ -98,6 +98,7 @@ ROWS = (
             "RuntimeError: Expected object of scalar type Float but got scalar type Double",
             "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type "
             "(torch.cuda.HalfTensor) should be the same",
+            "RuntimeError: Input type (c10::Half) and bias type (float)",
             "RuntimeError: Index put requires the source and destination dtypes match, got "
             "Float for the destination and BFloat16 for the source.",
             "RuntimeError: index_add_(): self (Float) and source (BFloat16) must have the same "

@@ -309,6 +309,8 @@ ROWS = (
             "no_sched !loss "
             "!accuracy !slurm "
             "!job !gpu",
+            "warmup|warm_up longer_than|too_long|never_ends|whole_run|entire_run|more_steps_than "
+            "!compile !seconds !minutes",
         ),
         examples=("learning rate warmup seems to be ignored",
             "the cosine schedule ends too early",
@@ -316,11 +318,13 @@ ROWS = (
         why="The scheduler counts other steps than meant: once per micro-batch or per process, "
             "epochs in place of steps, or a total that was computed without accumulation and "
             "ranks. Or another one acts: DeepSpeed's own in its configuration, a checkpoint's "
-            "that was loaded, a rate that is set in the loop.",
-        fix="Print the rate at each optimizer step. Call scheduler.step() once per optimizer step, "
-            "after optimizer.step(); total steps = samples / (batch x accumulation x ranks) x "
-            "epochs. accelerate steps a prepared scheduler once per process: do not prepare it, or "
-            "multiply its numbers. DeepSpeed: set scheduler to auto or leave it out there.",
+            "that was loaded, a rate that is set in the loop. Or the "
+            "warm-up is as long as the run, so that the rate never reaches its value.",
+        fix="Print the rate at each optimizer step, and let the warm-up be 1 to 5 % "
+            "of all. Call scheduler.step() once per optimizer step, after optimizer.step(); total "
+            "steps = samples / (batch x accumulation x ranks) x epochs. accelerate steps a "
+            "prepared scheduler once per process: do not prepare it, or multiply its numbers. "
+            "DeepSpeed: set scheduler to auto or leave it out there.",
         role="symptom",
         commands=("doctor triage train.log", "doctor lint train.py"),
     ),

@@ -249,8 +249,9 @@ ROWS = (
             "1$|few|two>epoch|epochs|step|steps|batch|minutes !on_new !load !save",
             "accuracy|acc$|score|auc|f1 100_percent|100_%|99_percent|perfect immediately|at_once|"
             "right_away|from_the_start|epoch_1|epoch_0 !on_new !load !save",
-            "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect|"
-            "100%|1.0$ !discriminator",
+            "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect "
+            "!discriminator",
+            "accuracy|acc$|score|scores|auc|f1|r2|results 100%|1.0$ !discriminator !loss>1.0$",
             "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"
             "unseen|deploy|patients|users @bad|fails|drop !load !save !session !saved",
             "data_leak|leakage|leaking",

@@ -323,7 +323,7 @@ ROWS = (
             "machine|computer|pc$|server|node|system|workstation reboot|restart|crash|shut|"
             "turns_off|turns_itself_off|turn_off|turned_off|switches_off|switches_itself|"
             "powers_off|powers_down|power_off|goes_off|black !crashes_the_kernel !kernel>restart "
-            "!restarting_the_kernel !notebook !compose",
+            "!restarting_the_kernel !notebook !compose !no_restart !without>restart",
             "reboots|shuts_down during|while|when|under",
         ),
         examples=("the machine reboots during training", "server crashes under load"),
@@ -337,6 +337,8 @@ ROWS = (
     Cause(id="one-rank-slower",
         words=(
             "one|single|1$>gpu|rank|node|worker|card>slow|slower|lag|behind",
+            "rank|ranks|gpu|node|nodes>slow|slower|lag|behind>than|behind>the_other|others|"
+            "the_rest !degrees|hotter|temperature",
             "straggler",
         ),
         examples=("one GPU is slower than the others", "straggler node"),
