@@ -189,6 +189,9 @@ class RowTexts(Section, frozen=True, kw_only=True):
     page_rows: tuple[int, ...] = ()
     garbled: int = 0
     garbled_rows: tuple[int, ...] = ()
+    replaced: int = 0
+    """Rows with U+FFFD in place of letters."""
+    replaced_rows: tuple[int, ...] = ()
     spellings: tuple[Spellings, ...] = ()
     leaks: tuple[Leak, ...] = ()
     cuts: tuple[Cut, ...] = ()

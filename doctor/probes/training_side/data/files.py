@@ -10,7 +10,7 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..foreign import Foreign, observing
-from . import tables
+from . import tables, token_lines
 from .targets import NotData, Source
 
 KINDS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".txt", ".arrow")
@@ -226,14 +226,22 @@ def _csv(path: str) -> Iterator[Foreign]:
 
 
 def _lines(path: str) -> Iterator[Foreign]:
+    sentence: Optional[List[str]] = [] if token_lines.are_tokens(path) else None
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise BrokenRow(number, type(error).__name__) from None
-            if text:
+            if text and sentence is not None:
+                sentence.append(text)
+            elif text:
                 yield {"text": text}
+            elif sentence:
+                yield {"text": "\n".join(sentence)}
+                sentence = []
+    if sentence:
+        yield {"text": "\n".join(sentence)}
 
 
 def _parquet(path: str) -> Iterator[Foreign]:
