@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checks.data.seen import FEW, NOTHING, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import Overlap, RowPairs
+from doctor.facts.data_rows import Overlap, Repeats, RowPairs
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, skip, unknown, warn
 
 SHARED = 0.01
@@ -126,7 +126,10 @@ def distinct(data: Data) -> Verdict:
     if isinstance(repeats, Unknown):
         return unknown(repeats.reason)
     if not repeats.telling:
-        return skip("the rows are too short to be distinguished from chance")
+        return _too_short(repeats)
+    compared = f"{repeats.rows:,} rows compared"
+    if repeats.short > repeats.telling:
+        compared = f"{repeats.telling:,} rows compared, {repeats.short:,} are too short to tell"
     pairs = _pairs(repeats.pairs, "row", "row")
     if repeats.conflicting >= max(1, CONFLICTING * repeats.labelled) and repeats.labelled:
         text = share(
@@ -144,10 +147,19 @@ def distinct(data: Data) -> Verdict:
     one = train is not None and train.mixing is not None and train.mixing.distinct == 1
     border = MOSTLY if repeats.labelled or repeats.usual else HALF
     if repeats.repeated >= border * repeats.telling >= border * FEW and not one:  # see DAT009
-        return warn(f"{text}; {repeats.rows:,} rows compared", fix=AGAIN)
+        return warn(f"{text}; {compared}", fix=AGAIN)
     if repeats.repeated >= REPEATED * repeats.telling and repeats.telling >= FEW:
-        return note(f"{text}; {repeats.rows:,} rows compared", fix=TWICE)
-    return ok(f"{text}; {repeats.rows:,} rows compared")
+        return note(f"{text}; {compared}", fix=TWICE)
+    return ok(f"{text}; {compared}")
+
+
+def _too_short(repeats: Repeats) -> Verdict:
+    """Of rows of which equal ones may be chance: not judged, and how many occurred before."""
+    text = "the rows are too short to be distinguished from chance"
+    if not repeats.short_repeated:
+        return skip(text)
+    before = share(repeats.short_repeated, repeats.short, "occurred before")
+    return skip(f"{text}: {before}, not judged")
 
 
 DISTINCT = Check(

@@ -326,6 +326,18 @@ def test_equal_rows(fields: dict[str, Any], status: Status) -> None:
     assert verdict("DAT008", facts).status is status
 
 
+def test_short_rows_are_not_judged_and_counted() -> None:
+    short = {"rows": 2_000, "short": 2_000, "short_repeated": 1_892}
+    facts = msgspec.structs.replace(data(), repeats=Repeats(telling=0, **short))
+    found = verdict("DAT008", facts)
+    assert found.status is Status.SKIP
+    assert "1,892 of 2,000 occurred before (95 %), not judged" in found.summary
+    mixed = Repeats(rows=100, telling=40, short=60)
+    found = verdict("DAT008", msgspec.structs.replace(data(), repeats=mixed))
+    assert found.status is Status.PASS
+    assert "40 rows compared, 60 are too short" in found.summary
+
+
 def test_rows_that_differ_when_read_again_are_unknown() -> None:
     facts = msgspec.structs.replace(data(), repeats=Unknown(reason="random augmentation"))
     assert verdict("DAT008", facts).status is Status.UNKNOWN

@@ -252,5 +252,7 @@ def repeats(content: Content, lines: bool = False) -> Dict[str, Any]:
         "conflicting": content.conflicting,
         "beside": sum(row - first <= BESIDE for first, row in content.conflicts.values()),
         "pairs": [list(pair) for pair in list(content.conflicts.values())[:PAIRS]],
+        "short": content.short,
+        "short_repeated": content.short_repeated,
         "usual": lines or content.is_oversampled,
     }
