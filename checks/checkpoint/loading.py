@@ -91,8 +91,8 @@ def loads_without_code(
 def _without_weights(checkpoint: Checkpoint) -> Verdict | None:
     """Of files that torch.load does not read; of pickles what they call is known by now."""
     loading = checkpoint.loading
-    if loading.plain and not checkpoint.contents.tensors:
-        imports = f"; they import {_listed(loading.imports)}" * bool(loading.imports)
+    if loading.plain and loading.imports and not checkpoint.contents.tensors:
+        imports = f"; they import {_listed(loading.imports)}"
         more = f"; {_unfamiliar(loading)}" if loading.unfamiliar else imports
         files = listed(list(loading.plain), 3)
         return note(f"{files}: pickles that torch did not write{more}", fix=OF_NO_TORCH)
