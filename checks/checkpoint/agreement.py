@@ -228,6 +228,8 @@ CONFIG = Check(
     ),
     warns=(
         "the files hold more layers or more rows than config.json names",
+        "some names begin with what a wrapper puts there, such as module., and those of the layers "
+        "next to them do not",
         "config.json ties the output head, and the files hold one of other values",
         "config.json names a class with a head for a task, and no tensor is of a head",
         "the model has no place for tensors (biases), or config.json is missing beside "

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from pathlib import PurePath
 
-from doctor._util.units import counted, gb, shown
+from doctor._util.units import counted, gb, listed, shown
 from doctor.checkpoint.records import Checkpoint
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 
+REBUILT = frozenset(("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor"))
+"""What a pickle of tensors names."""
 FAILS = (
     "unfinished", "mixed", "untagged", "weightless", "damaged", "disguised", "missing", "empty",
     "foreign-index", "short-index", "twice", "over-limit", "unloadable",
@@ -93,7 +95,7 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     if not failures and (reason := checkpoint.not_inspectable):
         return unknown(reason)
     if not problems and not checkpoint.contents.tensors:
-        return unknown(f"no tensors in {shown(checkpoint.path, 300)}")
+        return unknown(_absent(checkpoint))
     if not problems:
         return ok(_complete(checkpoint), seconds=checkpoint.seconds)
     first = problems[0]
@@ -106,6 +108,17 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     fix = FIXES["disguised"] if pointer else fix
     fix = DANGER_FIX if checkpoint.loading.runs_code else fix
     return verdict(summary, *commands, fix=fix, seconds=checkpoint.seconds)
+
+
+def _absent(checkpoint: Checkpoint) -> str:
+    """That no tensor of weights was read, with what is there in their place."""
+    path = shown(checkpoint.path, 300)
+    if checkpoint.training.optimizer is not None:
+        return f"no weights in {path}: it holds the state of an optimizer, with its moments"
+    held = [name for name, used in checkpoint.loading.beside.items() if REBUILT.intersection(used)]
+    if held:
+        return f"no tensors in what was read of {path}; not read: {listed(held, 3)}, name one"
+    return f"no tensors in {path}"
 
 
 def _complete(checkpoint: Checkpoint) -> str:

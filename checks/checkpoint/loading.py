@@ -74,8 +74,8 @@ def loads_without_code(
     if loading.unread:
         names = f"; up to there it imports {_listed(loading.imports)}" * bool(loading.imports)
         return unknown(f"{_unread(loading)}{names}")
-    if reason := checkpoint.not_inspectable or _nothing_read(checkpoint):
-        return unknown(reason)
+    if verdict := _without_weights(checkpoint):
+        return verdict
     if loading.pickles and loading.protocol > 2:
         summary = f"pickled with protocol {loading.protocol}; torch.load(weights_only=True) reads"
         return warn(f"{summary} 2 only", fix=PROTOCOL_FIX)
@@ -86,6 +86,18 @@ def loads_without_code(
     if loading.unfamiliar:
         return note(f"{summary}; {_unfamiliar(loading)}")
     return present_code(loading.own, summary) or ok(summary)
+
+
+def _without_weights(checkpoint: Checkpoint) -> Verdict | None:
+    """Of files that torch.load does not read; of pickles what they call is known by now."""
+    loading = checkpoint.loading
+    if loading.plain and loading.imports and not checkpoint.contents.tensors:
+        imports = f"; they import {_listed(loading.imports)}"
+        more = f"; {_unfamiliar(loading)}" if loading.unfamiliar else imports
+        files = listed(list(loading.plain), 3)
+        return note(f"{files}: pickles that torch did not write{more}", fix=OF_NO_TORCH)
+    reason = checkpoint.not_inspectable or _nothing_read(checkpoint)
+    return unknown(reason) if reason else None
 
 
 def _unread(loading: Loading) -> str:
@@ -221,6 +233,9 @@ EXECUTED_FIX = (
     "dcp.save receives."
 )
 
+OF_NO_TORCH = (
+    "Load them with pickle.load only where you trust their source: it runs what a pickle calls."
+)
 PLAIN_FIX = (
     "Load it with weights_only=False, as Lightning does, or name the classes in "
     "torch.serialization.add_safe_globals([...]). Plain dicts and strings need neither."
@@ -270,6 +285,8 @@ WITHOUT_CODE = Check(
     ),
     notes=(
         "a file beside the weights names classes that its usual writers do not put into it",
+        "a pickle has nothing of torch, so that torch.load does not read it, and calls only what "
+        "holds values",
         "weights-only loading refuses classes that hold plain values, such as argparse.Namespace",
         "auto_map names code, and nothing in it is known to start programs",
     ),

@@ -18,9 +18,20 @@ def unloadable(checkpoint: Checkpoint) -> Verdict | None:
         return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
     if model.wrapper:
         return _wrapped(checkpoint)
+    if model.partly:
+        return _partly_wrapped(checkpoint)
     if model.quantization and (verdict := _quantized(model.quantization)):
         return verdict
     return None
+
+
+def _partly_wrapped(checkpoint: Checkpoint) -> Verdict:
+    model, lead = checkpoint.model, checkpoint.model.partly
+    text = f"{model.partly_wrapped:,} of {checkpoint.contents.tensors:,} names begin with '{lead}'"
+    return warn(
+        f"{text}, such as {model.partly_example}, and those of the layers next to them do not",
+        fix=PARTLY_FIX.format(lead),
+    )
 
 
 def other_tensors(checkpoint: Checkpoint) -> Verdict | None:
@@ -77,6 +88,11 @@ WRAPPER_FIX = (
     "model._orig_mod of torch.compile, the attribute of your own module), or rename the tensors, "
     "name.replace(prefix, ''): from_pretrained finds no weight of these names, and begins with "
     "random ones."
+)
+PARTLY_FIX = (
+    "Give all names one form: {{name.removeprefix('{0}'): t for name, t in state.items()}}, and "
+    "look at how the state was put together. load_state_dict refuses these names, and with "
+    "strict=False leaves the layers as they were initialized."
 )
 FLAT = "_flat_param"
 FLAT_FIX = (

@@ -16,8 +16,13 @@ EMPTY = "Write the file again, or look at the filter or the split that leaves no
 POINTER = "git-LFS pointer"
 PULL = "Download the file itself: git lfs pull, in the directory of the repository."
 PACKAGE, FORM = "needs the package", "a JSON object that"
+UNREAD = "the directory has no file that"
 OF_FORM = "write its rows as JSON Lines, or name a function that returns them"
 INSTALL = "install it where the data are read, or name a Python that has it with --python"
+OF_LINE = {
+    "JSONDecodeError": "is cut off or is not JSON",
+    "UnicodeDecodeError": "is not UTF-8",
+}
 WAITS = (
     "With num_workers=0 the stack of the process (py-spy dump --pid) names the line that waits: a "
     "download, a lock, or a queue that nobody fills."
@@ -41,7 +46,8 @@ def delivered(data: Data) -> Verdict:
         return unknown(f"no split was read{died}")
     verdicts = [_split(split) for split in data.splits]
     if data.broken is not None and all(split.problem is None for split in data.splits):
-        verdicts.append(fail(f"{shown(data.splits[0].name)}: {_problem(data.broken)}"))
+        text = f"{shown(data.splits[0].name)}: {_problem(data.broken)}"
+        verdicts.append(fail(text, fix=_of_line(data.broken)))
     if data.died:
         last = data.splits[-1].name
         verdicts.append(unknown(f"after {last} the process ended: {shown(data.died)}"))
@@ -52,6 +58,8 @@ def _not_opened(target: str, problem: Problem) -> Verdict:
     summary = f"{target} could not be opened: {_problem(problem)}"
     if PACKAGE in problem.error:
         return unknown(f"{summary}; {INSTALL}")
+    if problem.error.startswith(UNREAD):
+        return unknown(f"{summary}; {OF_FORM}")
     return fail(summary, fix="" if _is_placed(problem) else OPENED)
 
 
@@ -62,13 +70,25 @@ def _split(split: Split) -> Verdict:
         if split.problem is not None and words in split.problem.error:
             return unknown(f"{name}: {shown(split.problem.error, 300)}; {remedy}")
     if split.problem is not None:
-        pointer = POINTER in split.problem.error
-        return fail(f"{name}: {_problem(split.problem)}, {before}", fix=PULL if pointer else "")
+        fix = PULL if POINTER in split.problem.error else _of_line(split.problem)
+        return fail(f"{name}: {_problem(split.problem)}, {before}", fix=fix)
     if split.ended == "hang":
         return fail(f"{name}: no batch for 60 s, {before}", fix=WAITS)
     if not split.rows:
         return fail(f"{name}: no rows", fix=EMPTY)
     return ok(f"{name}: {split.rows:,} rows were delivered in {split.seconds:.1f} s")
+
+
+def _of_line(problem: Problem) -> str:
+    """The remedy for a line of a file, with what is wrong with it; "" for any other problem."""
+    wrong = OF_LINE.get(problem.error)
+    if not problem.line or problem.row is None or wrong is None:
+        return ""
+    file = f" of {shown(problem.place)}" if problem.place else ""
+    return (
+        f"Line {problem.row:,}{file} {wrong}: write the file again from its source, or repair "
+        "the line."
+    )
 
 
 def _is_placed(problem: Problem) -> bool:

@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checks.data.seen import FEW, NOTHING, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import Overlap, RowPairs
+from doctor.facts.data_rows import Overlap, Repeats, RowPairs
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, skip, unknown, warn
 
 SHARED = 0.01
@@ -14,8 +14,12 @@ SHARED = 0.01
 CONFLICTING = 0.005
 REPEATED = 0.1
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
-MOSTLY = 0.8
-"""Share of rows that occurred before which no oversampling makes. Our own number."""
+MOSTLY, HALF = 0.8, 0.5
+"""Share of rows that occurred before which no oversampling makes, and of rows without a class and
+without another reason to occur again. Our own numbers."""
+FEW_OF_ALL = 8
+"""Rows of a whole evaluation from which on it is no chance that train has at least half of them.
+Our own number."""
 AGAIN = (
     "Compare the equal rows with their source: remove what it holds more than once, as a text that "
     "was joined to itself or a join of tables; if it holds each once, look at how a row is chosen "
@@ -56,10 +60,11 @@ def disjoint(data: Data) -> Verdict:
     read = f"{overlap.rows:,} rows of eval compared with {overlap.train:,} of train"
     if overlap.shared >= max(1, SHARED * overlap.telling):
         pairs = _pairs(overlap.pairs, "train", "eval")
-        split = data.split("eval")
-        whole = split is not None and split.total == overlap.rows
+        whole = _is_whole(data.split("eval"), overlap.rows)
         of = f"eval has {overlap.rows:,} rows in all" if whole else ""
         cause, typed = _cause(overlap)
+        if whole and overlap.telling >= FEW_OF_ALL and overlap.shared >= HALF * overlap.telling:
+            return warn(f"{text}{cause}: {pairs}; {read}", **typed)
         return observed(f"{text}{cause}: {pairs}; {read}", overlap.rows, of=of, **typed)
     if overlap.repeated:
         both = overlap.shared + overlap.repeated
@@ -69,6 +74,12 @@ def disjoint(data: Data) -> Verdict:
         return note(f"{text}, {known}; {read}", fix=PERHAPS_COPIED) if noted else ok(
             f"{text}, {known}; {read}")  # fmt: skip
     return ok(f"{text}; {read}")
+
+
+def _is_whole(split: Split | None, compared: int) -> bool:
+    """Whether all rows of a split were compared."""
+    ended = split is not None and split.ended == "complete" and split.rows == compared
+    return ended or (split is not None and split.total == compared)
 
 
 def _cause(overlap: Overlap) -> tuple[str, Remedy]:
@@ -95,7 +106,10 @@ DISJOINT = Check(
         "fewer than 1 % of the evaluation's samples are in train, by a hash of the whole sample",
     ),
     notes=("at least 10 % are in train three times or more, and may be equal by chance",),
-    warns=("at least 1 % of 32 or more are",),
+    warns=(
+        "at least 1 % of 32 or more are",
+        "at least half of an evaluation of 8 or more samples are, and all of it was read",
+    ),
     fix="Remove the shared samples from one of the splits, or split by what they have in common "
     "(document, person, source) before anything else.",
     owner=Owner.JOB,
@@ -112,7 +126,10 @@ def distinct(data: Data) -> Verdict:
     if isinstance(repeats, Unknown):
         return unknown(repeats.reason)
     if not repeats.telling:
-        return skip("the rows are too short to be distinguished from chance")
+        return _too_short(repeats)
+    compared = f"{repeats.rows:,} rows compared"
+    if repeats.short > repeats.telling:
+        compared = f"{repeats.telling:,} rows compared, {repeats.short:,} are too short to tell"
     pairs = _pairs(repeats.pairs, "row", "row")
     if repeats.conflicting >= max(1, CONFLICTING * repeats.labelled) and repeats.labelled:
         text = share(
@@ -128,11 +145,21 @@ def distinct(data: Data) -> Verdict:
     text = share(repeats.repeated, repeats.telling, "rows occurred before")
     train = data.split()
     one = train is not None and train.mixing is not None and train.mixing.distinct == 1
-    if repeats.repeated >= MOSTLY * repeats.telling >= MOSTLY * FEW and not one:  # see DAT009
-        return warn(f"{text}; {repeats.rows:,} rows compared", fix=AGAIN)
+    border = MOSTLY if repeats.labelled or repeats.usual else HALF
+    if repeats.repeated >= border * repeats.telling >= border * FEW and not one:  # see DAT009
+        return warn(f"{text}; {compared}", fix=AGAIN)
     if repeats.repeated >= REPEATED * repeats.telling and repeats.telling >= FEW:
-        return note(f"{text}; {repeats.rows:,} rows compared", fix=TWICE)
-    return ok(f"{text}; {repeats.rows:,} rows compared")
+        return note(f"{text}; {compared}", fix=TWICE)
+    return ok(f"{text}; {compared}")
+
+
+def _too_short(repeats: Repeats) -> Verdict:
+    """Of rows of which equal ones may be chance: not judged, and how many occurred before."""
+    text = "the rows are too short to be distinguished from chance"
+    if not repeats.short_repeated:
+        return skip(text)
+    before = share(repeats.short_repeated, repeats.short, "occurred before")
+    return skip(f"{text}: {before}, not judged")
 
 
 DISTINCT = Check(
@@ -145,7 +172,8 @@ DISTINCT = Check(
     notes=("at least 10 % of the rows are equal to an earlier one",),
     warns=(
         "at least 0.5 % of 32 or more rows with a class do",
-        "at least 80 % of 32 or more rows are equal to an earlier one",
+        "at least 80 % of 32 or more rows are equal to an earlier one, or half of them where they "
+        "have no class, are no lines of a text, and are not few that occur many times",
     ),
     fix="Look at the rows that are named, and decide on one class for each input, or drop them.",
     owner=Owner.JOB,

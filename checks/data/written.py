@@ -12,6 +12,8 @@ from doctor.judge.combine import worst
 
 FAULTY = 0.02
 """Share of rows from which on it is a warning. Our own number."""
+RARE, REPLACED = 0.01, 0.05
+"""Shares of rows with letters that were lost, for a note and for a warning. Our own numbers."""
 ESCAPED = 0.2
 """The same of texts without line breaks that write them out. Our own number."""
 
@@ -193,12 +195,23 @@ def _well_written(split: Split) -> Verdict:
     if texts.garbled and texts.garbled >= FAULTY * texts.rows:
         text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
         return observed(f"{text}: {rows(texts.garbled_rows)}", texts.rows, fix=GARBLED)
-    if (found := _asked(texts) or _pages(texts)) is not None:
+    if (found := _replaced(texts) or _asked(texts) or _pages(texts)) is not None:
         return found
     if (found := _columns(texts)) is not None:
         return found
     answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
     return passed(answers, split)
+
+
+def _replaced(texts: RowTexts) -> Verdict | None:
+    """Pages of the network have a few such letters: a note, from more rows on a warning."""
+    if texts.replaced < max(2, RARE * texts.rows):
+        return None
+    what = "rows have U+FFFD in place of letters that could not be decoded"
+    text = f"{share(texts.replaced, texts.rows, what)}: {rows(texts.replaced_rows)}"
+    if texts.replaced < REPLACED * texts.rows:
+        return note(text, fix=LOST)
+    return observed(text, texts.rows, fix=LOST)
 
 
 def _asked(texts: RowTexts) -> Verdict | None:
@@ -278,6 +291,11 @@ CUT = (
     "Export the answers whole, or drop those that end at this length: the model learns to stop "
     "within a sentence."
 )
+LOST = (
+    "Read the source again with its own encoding (open(path, encoding=...), without "
+    "errors='replace'): the letters are lost in this copy. Drop the rows that have them in the "
+    "source."
+)
 MISSING = (
     "Read this number as missing (na_values= of pandas.read_csv), then drop or impute it and, "
     "where it says something, add a column that marks it: scaling takes it for a measurement."
@@ -301,11 +319,13 @@ WRITTEN = Check(
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
         "one group of rows is some power of ten above or below all others, which are alike",
+        "1 to 5 % of the rows have U+FFFD in place of letters",
         "1 to 5 % of the rows have the values of two columns exchanged",
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
+        "at least 5 % of 32 or more rows have U+FFFD in place of letters, next to other letters",
         "at least 2 % of 32 or more chats, and not all, end with a message of the user",
         "at least 2 % of 32 or more documents are pages such as Access denied or 404 Not Found",
         "at least 20 % of 32 or more rows write out line breaks, and have none",

@@ -8,7 +8,7 @@ from doctor.checkpoint.analysis.quantization import describe_quantization, quant
 from doctor.checkpoint.analysis.size_tables import table_sizes
 from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings
 from doctor.checkpoint.analysis.structure import ignored, missing
-from doctor.checkpoint.analysis.wrappers import wrapper_of
+from doctor.checkpoint.analysis.wrappers import partly_wrapped, wrapper_of
 from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.shard_index import SPLIT
@@ -32,7 +32,8 @@ def compare_with_config(
     if not config or layout.kind.endswith("PEFT adapter"):
         # save_pretrained alone writes it; a Trainer of a module of one's own writes neither
         saved = local and not config and layout.directory.exists("generation_config.json")
-        return {"embedding_rows": rows, "lacks_config": saved and is_library(contents)}
+        lacks = saved and is_library(contents)
+        return {"embedding_rows": rows, "lacks_config": lacks, **_partly(tensors)}
     sizes = compare_sizes(config, tensors, embedded)
     return {
         "embedding_rows": rows,
@@ -43,8 +44,14 @@ def compare_with_config(
         if local
         else "",
         "empty_tensors": sum(0 in tensor.shape for tensor in tensors),
+        **_partly(tensors),
         **(_of_library(layout, config, tensors) if is_library(contents) else {}),
     }
+
+
+def _partly(tensors: list[Tensor]) -> dict[str, object]:
+    lead, count, example = partly_wrapped(tensors)
+    return {"partly": lead, "partly_wrapped": count, "partly_example": shown(example, 200)}
 
 
 def _of_library(

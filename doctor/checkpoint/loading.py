@@ -50,8 +50,12 @@ def describe_loading(contents: LayoutContents, own: OwnCode = NO_CODE) -> Loadin
         pickles=contents.pickles,
         imports=imports,
         refused=_unique(
-            [*(shard.refused for shard in shards), *(refused(one.imports) for one in stale)]
+            [
+                *(shard.refused for shard in shards if not _is_plain(shard)),
+                *(refused(one.imports) for one in stale),
+            ]
         ),
+        plain=tuple(shown(shard.file) for shard in shards if _is_plain(shard))[:MOST_NAMES],
         executed=_unique(shard.executed for shard in shards),
         dangerous=dangerous,
         protocol=max((shard.protocol for shard in shards), default=0),
@@ -67,7 +71,14 @@ def describe_loading(contents: LayoutContents, own: OwnCode = NO_CODE) -> Loadin
 
 def _reader(shard: Shard) -> Reader:
     """Who reads a file of weights: dcp.load unpickles objects without restriction."""
-    return OTHER if shard.executed else RESTRICTED
+    return OTHER if shard.executed or _is_plain(shard) else RESTRICTED
+
+
+def _is_plain(shard: Shard) -> bool:
+    """Whether it is a whole pickle without anything of torch, which torch.load refuses by its
+    form."""
+    of_torch = any(name.startswith(("torch", "__torch__")) for name in shard.imports)
+    return shard.pickled and not shard.readable and not shard.unread and not of_torch
 
 
 def _by_file(names: Iterable[tuple[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:

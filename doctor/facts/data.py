@@ -263,6 +263,12 @@ class Data(Section, frozen=True, kw_only=True):
         return next((each for each in self.splits if each.name == name), None)
 
     @property
+    def lacks_tokenizer(self) -> bool:
+        """Whether files of chats or of prompts with answers were read as texts alone."""
+        texts = [each.texts for each in self.splits if each.kind == "file" and each.texts]
+        return not self.tokenizer and any(each.chats or each.answers for each in texts)
+
+    @property
     def unlabelled(self) -> bool:
         """Whether no document of a split has a trained label, and nothing was learned: DAT001."""
         labels = [split.labels for split in self.splits if split.labels is not None]

@@ -24,6 +24,13 @@ class Repeats(Section, frozen=True, kw_only=True):
     beside: int = 0
     """Of those, rows whose equal one stands next to them, as one row of several labels gives."""
     pairs: RowPairs = ()
+    short: int = 0
+    """Rows that are too short to tell, or whose columns are few numbers."""
+    short_repeated: int = 0
+    """Of those, rows that occurred before."""
+    usual: bool = False
+    """Equal rows are usual: they are lines of a text, or few occur many times beside many that
+    occur once, as oversampling makes."""
 
 
 class Overlap(Section, frozen=True, kw_only=True):
@@ -186,6 +193,9 @@ class RowTexts(Section, frozen=True, kw_only=True):
     page_rows: tuple[int, ...] = ()
     garbled: int = 0
     garbled_rows: tuple[int, ...] = ()
+    replaced: int = 0
+    """Rows with U+FFFD in place of letters."""
+    replaced_rows: tuple[int, ...] = ()
     spellings: tuple[Spellings, ...] = ()
     leaks: tuple[Leak, ...] = ()
     cuts: tuple[Cut, ...] = ()

@@ -10,6 +10,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Literal
 
 from doctor._util.units import counted
+from doctor.facts.data import Data
 from doctor.facts.facts import Facts
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.known_errors import SEVERAL
@@ -187,11 +188,15 @@ class Report:
         noted = _codes(self.with_status(Status.NOTE))
         alone = "checkpoint " * (self.facts.subject == "checkpoint")
         ready = f"no problems found ({listed})" if listed else f"all {alone}checks passed"
+        data = self.facts.data if self.facts.subject == "data" else None
+        if isinstance(data, Data) and data.lacks_tokenizer:
+            ready = f"{ready}; {UNTOKENIZED}"
         return f"{ready}; worth reading: {noted}" if noted else ready
 
 
 GIVE_BACK = "rented: give the machine back now (text for the provider: --format letter)"
 """What RETURN means; what an owner may try is the fix of the finding."""
+UNTOKENIZED = "texts alone were judged, not tokens, template and labels: --tokenizer DIR adds them"
 NEEDS_MORE = ("Look at ", "Cause not known.")
 """How a fix begins whose first sentence alone is no next step."""
 

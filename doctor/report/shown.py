@@ -38,7 +38,8 @@ def shown_lines(report: Report) -> Iterator[Line]:
     yield Line("samples", "", "bold")
     for line in overviews(report):
         yield Line("  ", line)
-    yield Line("  ", LEGEND, "dim", "dim")
+    if any(sample.marks for sample in samples):
+        yield Line("  ", LEGEND, "dim", "dim")
     for sample in samples:
         yield Line(f"  {title(sample)}  ", "" if sample.marks else values(sample))
         for mark in sample.marks:

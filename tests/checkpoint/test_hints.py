@@ -263,3 +263,47 @@ def test_a_list_of_modules_that_means_nothing_is_passed_over(listed: str, tmp_pa
     weights(tmp_path / "model.safetensors", conv=torch.randn(3, 3))
     (tmp_path / "modules.json").write_text(listed)
     assert looked(tmp_path).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "status", "words"),
+    [
+        (["step-5.ckpt.index", "step-5.ckpt.meta"], Status.FAIL, "no file step-5.ckpt.data-*"),
+        (["checkpoint", "model.ckpt-5.index"], Status.FAIL, "no file model.ckpt-5.data-*"),
+        (
+            ["step-5.ckpt.index", "step-5.ckpt.meta", "step-5.ckpt.data-00000-of-00001"],
+            Status.UNKNOWN,
+            "TensorFlow checkpoints",
+        ),
+        (["net.caffemodel", "net.prototxt"], Status.UNKNOWN, "Caffe weights"),
+    ],
+)
+def test_what_lies_there_is_named(
+    names: list[str], status: Status, words: str, tmp_path: Path
+) -> None:
+    for name in names:
+        (tmp_path / name).write_bytes(b"\x0a\x05Shape of a file")
+    found = judge("CKP001")(checkpoint=looked(tmp_path))
+    assert found.status is status
+    assert words in found.summary
+
+
+def test_an_index_of_another_program_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "vectors.index").write_bytes(b"IxF2")
+    assert "no weights are in this directory" in reason(tmp_path)
+
+
+def test_files_beside_what_was_read_and_states_are_named(tmp_path: Path) -> None:
+    torch.save({"width": 4}, tmp_path / "model.pt")
+    alone = judge("CKP001")(checkpoint=looked(tmp_path)).summary
+    assert "not read" not in alone
+    torch.save({"w": torch.ones(4)}, tmp_path / "state.pt")
+    assert "not read: state.pt" in judge("CKP001")(checkpoint=looked(tmp_path)).summary
+    layer = torch.nn.Linear(2, 2)
+    steps = torch.optim.Adam(layer.parameters())
+    layer(torch.ones(1, 2)).sum().backward()
+    steps.step()
+    torch.save(steps.state_dict(), tmp_path / "optimizer.pt")
+    found = judge("CKP001")(checkpoint=looked(tmp_path / "optimizer.pt"))
+    assert found.status is Status.UNKNOWN
+    assert "the state of an optimizer, with its moments" in found.summary

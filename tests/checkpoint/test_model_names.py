@@ -213,3 +213,24 @@ def test_sizes_of_single_tensors(
     assert words in found.summary
     own = model(tmp_path / "own", kind, auto_map={"AutoModel": "modeling_own.Own"}, **config)
     assert words not in verdict(own).summary
+
+
+@pytest.mark.parametrize(
+    ("names", "warned"),
+    [
+        (["block1.weight", "block2.weight", "module.block3.weight", "module.head.bias"], True),
+        (["_orig_mod.block1.weight", "block2.weight", "block3.weight"], True),
+        (["module.block1.weight", "module.block2.weight"], False),
+        (["n_averaged", "module.block1.weight", "module.block2.weight"], False),
+        # a module of one's own that is called so, beside others
+        (["module.block1.weight", "module.block2.weight", "head.weight"], False),
+        (["module.block1.weight", "module.block2.weight", "block1.weight"], False),
+        (["module.block0.weight", "module.block1.weight", "block1.bias", "block3.weight"], False),
+    ],
+)
+def test_a_wrapper_before_some_of_the_names(names: list[str], warned: bool, tmp_path: Path) -> None:
+    path = tmp_path / "net.pt"
+    torch.save({name: torch.ones(2, 2) for name in names}, path)
+    found = verdict(path)
+    assert (found.status is Status.WARN) is warned
+    assert ("removeprefix" in (found.fix or "")) is warned

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import zipfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -468,3 +469,21 @@ def test_what_dill_writes_for_arrays_and_types(data: bytes, status: Status, tmp_
     (tmp_path / "agent.pkl").write_bytes(of_dill(data))
     found = code(tmp_path)
     assert (found.status is Status.FAIL) is (status is Status.FAIL), found.summary
+
+
+@pytest.mark.parametrize(
+    ("value", "status"),
+    [
+        (defaultdict(list, {"a": [1.0]}), Status.NOTE),
+        ({"regret": [0.5, -0.5]}, Status.UNKNOWN),
+        ({"w": torch.nn.Linear(2, 2)}, Status.WARN),
+    ],
+)
+def test_pickles_without_anything_of_torch_are_no_weights(
+    value: object, status: Status, tmp_path: Path
+) -> None:
+    path = tmp_path / "values.pkl"
+    path.write_bytes(pickle.dumps(value, 2))
+    found = code(path)
+    assert found.status is status
+    assert ("torch did not write" in found.summary) is (status is Status.NOTE)

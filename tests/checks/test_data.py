@@ -160,6 +160,38 @@ def test_the_shift_of_labels_and_loss(
     assert word in found.summary
 
 
+@pytest.mark.parametrize(
+    ("problem", "fix"),
+    [
+        (Problem(error="JSONDecodeError", row=61, line=True), "Line 61 is cut off or is not JSON"),
+        (
+            Problem(error="UnicodeDecodeError", row=2, line=True, place="b.jsonl"),
+            "Line 2 of b.jsonl is not UTF-8",
+        ),
+        (Problem(error="JSONDecodeError", row=61), ""),  # of the user's own reader
+        (Problem(error="a row of another number of columns", row=4, line=True), ""),
+    ],
+)
+def test_the_fix_names_the_line_and_what_is_wrong_with_it(problem: Problem, fix: str) -> None:
+    found = verdict("DAT018", data(problem=problem, ended="error"))
+    assert (found.fix or "").startswith(fix)
+    assert bool(found.fix) is bool(fix)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ("the directory has no file that ends in .jsonl, .csv; it holds a.conll", Status.UNKNOWN),
+        ("no file is in the directory, and files of rows end in .jsonl, .csv", Status.FAIL),
+        ("not a regular file", Status.FAIL),
+    ],
+)
+def test_a_format_that_is_not_read_is_no_fault(error: str, status: Status) -> None:
+    ended = Ended(how="error", detail="NotData")
+    facts = Data(target="rows", opened=ended, problem=Problem(error=error))
+    assert verdict("DAT018", facts).status is status
+
+
 def test_an_offset_that_was_not_measured_is_unknown() -> None:
     assert verdict("DAT006", data(Unknown(reason="no embedding"))).status is Status.UNKNOWN
 
@@ -224,6 +256,26 @@ def test_rows_of_two_splits(shared: int, status: Status) -> None:
 
 
 @pytest.mark.parametrize(
+    ("shared", "rows", "ended", "status"),
+    [
+        (10, 10, "complete", Status.WARN),
+        (5, 10, "complete", Status.WARN),
+        (4, 10, "complete", Status.NOTE),
+        (7, 7, "complete", Status.NOTE),
+        (10, 10, "samples", Status.NOTE),
+    ],
+)
+def test_most_of_a_small_evaluation_is_no_chance(
+    shared: int, rows: int, ended: Any, status: Status
+) -> None:
+    overlap = Overlap(train=331, rows=rows, telling=rows, shared=shared, pairs=((0, 0),))
+    train = data().splits[0]
+    other = msgspec.structs.replace(train, name="eval", rows=rows, total=None, ended=ended)
+    facts = msgspec.structs.replace(data(), overlap=overlap, splits=(train, other))
+    assert verdict("DAT007", facts).status is status
+
+
+@pytest.mark.parametrize(
     ("fields", "status", "fix"),
     [
         ({"shared": 900, "copied": 890}, Status.WARN, "oversample"),
@@ -260,12 +312,30 @@ def test_the_only_class_beyond_the_others_may_be_ignored() -> None:
         ({"labelled": 5_000, "conflicting": 25, "pairs": ((1, 4),)}, Status.WARN),
         ({"labelled": 5_000, "conflicting": 24}, Status.PASS),
         ({"repeated": 500}, Status.NOTE),
+        ({"repeated": 2_499}, Status.NOTE),
+        ({"repeated": 2_500}, Status.WARN),
+        ({"repeated": 3_999, "labelled": 5_000}, Status.NOTE),  # oversampled to balance classes
+        ({"repeated": 4_000, "labelled": 5_000}, Status.WARN),
+        ({"repeated": 3_999, "usual": True}, Status.NOTE),
+        ({"repeated": 25, "rows": 31, "telling": 31}, Status.PASS),
         ({"telling": 0}, Status.SKIP),
     ],
 )
 def test_equal_rows(fields: dict[str, Any], status: Status) -> None:
     facts = msgspec.structs.replace(data(), repeats=Repeats(**{**LONG, **fields}))
     assert verdict("DAT008", facts).status is status
+
+
+def test_short_rows_are_not_judged_and_counted() -> None:
+    short = {"rows": 2_000, "short": 2_000, "short_repeated": 1_892}
+    facts = msgspec.structs.replace(data(), repeats=Repeats(telling=0, **short))
+    found = verdict("DAT008", facts)
+    assert found.status is Status.SKIP
+    assert "1,892 of 2,000 occurred before (95 %), not judged" in found.summary
+    mixed = Repeats(rows=100, telling=40, short=60)
+    found = verdict("DAT008", msgspec.structs.replace(data(), repeats=mixed))
+    assert found.status is Status.PASS
+    assert "40 rows compared, 60 are too short" in found.summary
 
 
 def test_rows_that_differ_when_read_again_are_unknown() -> None:
@@ -519,6 +589,9 @@ SHORT = Spellings(column="mood", values=7, classes=2, minor=30, short=2, pairs=(
         ({"answers": 9, "empty": 3}, Status.NOTE, "9 were read"),
         ({"garbled": 240, "garbled_rows": (0,)}, Status.WARN, "another encoding"),
         ({"garbled": 2}, Status.PASS, "no answers"),
+        ({"replaced": 240, "replaced_rows": (0,)}, Status.WARN, "U+FFFD"),
+        ({"replaced": 5, "replaced_rows": (0,)}, Status.NOTE, "U+FFFD"),
+        ({"replaced": 1}, Status.PASS, "no answers"),
         ({"spellings": (SPELLED,)}, Status.WARN, "row 0 and row 6"),
         ({"spellings": (SPELLED,)}, Status.WARN, "by case or space: row"),
         ({"spellings": (SHORT,)}, Status.WARN, "by case, space or their beginning"),

@@ -105,6 +105,30 @@ def test_content_is_shown_on_request_only_and_in_private_files(tmp_path: Path) -
     assert "[+" not in doctor("data", "chats.py:healthy", cwd=tmp_path).stdout
 
 
+def test_numbers_of_tensors_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "sorted.py").write_text(SORTED)
+    shown = doctor("data", "sorted.py:make", "--show", "2", cwd=tmp_path).stdout
+    assert "train, row 1  [0] min -" in shown
+    assert "[+" not in shown
+    assert "[0] min" not in doctor("data", "sorted.py:make", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (lambda n: {"prompt": f"What is {n} plus 1?", "completion": f"It is {n + 1}."}, True),
+        (lambda n: {"width": n / 7, "height": n % 13 / 3, "kind": f"plant {n % 3}"}, False),
+    ],
+)
+def test_the_verdict_says_that_texts_alone_were_judged(
+    tmp_path: Path, row: Any, said: bool
+) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row(n)) + "\n" for n in range(40)))
+    last = doctor("data", "rows.jsonl", cwd=tmp_path).stdout.splitlines()[-1]
+    assert last.startswith("READY")
+    assert ("--tokenizer DIR adds them" in last) is said
+
+
 def test_run_judges_the_batch_of_its_step(tmp_path: Path) -> None:
     shutil.copy(CASES / "chats.py", tmp_path)
     flags = ("--device", "cpu", "--quick", "--format", "json")

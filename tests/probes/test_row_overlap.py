@@ -78,3 +78,50 @@ def test_rows_that_are_equal_by_chance_are_no_copies(made: Any) -> None:
 )
 def test_the_fractions_of_a_row(row: Any, fractions: int) -> None:
     assert row_contents.fractions_in(row) == fractions
+
+
+SENTENCE = "the lamp over the second bench was replaced after the fuse had blown"
+
+
+def row_like(**fields: Any) -> Any:
+    return row_contents.row_of(fields)
+
+
+@pytest.mark.parametrize("first", [3, True, 2.5, None, "x"])
+def test_the_first_column_does_not_decide_whether_a_row_has_content(first: Any) -> None:
+    made, other = (row_like(a=first, text=text) for text in (SENTENCE, SENTENCE[4:]))
+    assert made.telling
+    assert made.content != other.content
+    chat = row_like(a=first, turns=[{"who": "a", "said": SENTENCE}])
+    assert chat.telling
+    assert chat.content == row_like(a=first, turns=[{"who": "a", "said": SENTENCE}]).content
+
+
+def test_whole_numbers_among_others_are_one_number_each() -> None:
+    assert not row_like(age=1234567890, height=1.5, weight=1234567890).telling
+    assert row_contents.row_of(list(range(20))).telling
+
+
+ASKED = [{"role": "user", "content": SENTENCE}, {"role": "assistant", "content": "By whom?"}]
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "same"),
+    [
+        ({"text": SENTENCE}, "split", True),
+        ({"text": SENTENCE}, "base_id", True),
+        ({"messages": ASKED}, "split", True),
+        ({"messages": ASKED}, "source", True),
+        ({"messages": ASKED}, "prompt_id", True),
+        ({"messages": ASKED}, "image_id", False),  # stands for the image
+        ({"text": SENTENCE}, "document_id", False),
+        ({"target": SENTENCE}, "source", False),  # of a translation
+        ({"messages": ASKED}, "answer", False),
+        ({"tokens": 5.5}, "split", False),  # no text beside it
+    ],
+)
+def test_where_a_copy_stands_makes_it_no_other_sample(
+    row: dict[str, Any], column: str, same: bool
+) -> None:
+    one, other = (row_like(**row, **{column: f"{n}-th"}) for n in range(2))
+    assert (one.content == other.content) is same

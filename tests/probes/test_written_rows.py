@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from doctor.probes.training_side.data import (  # noqa: E402
     documents,
+    files,
     inputs,
     label_maps,
     row_ends,
@@ -140,6 +141,53 @@ def test_empty_answers(row: dict[str, Any], empty: int) -> None:
 )
 def test_garbled_text(text: str, garbled: int) -> None:
     assert counted({"text": text})["garbled"] == garbled
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced"),
+    [
+        ("the caf\ufffd by the bridge", 1),
+        ("\ufffd\ufffd\ufffd", 1),
+        ("a decoder writes \ufffd where a byte is wrong", 0),
+        ("U+FFFD (\ufffd), the replacement character", 0),
+        ("Grüne Züge", 0),
+    ],
+)
+def test_letters_that_were_lost(text: str, replaced: int) -> None:
+    assert counted({"text": text})["replaced"] == replaced
+
+
+@pytest.mark.parametrize(
+    ("row", "answers", "empty"),
+    [
+        ({"q": "When does it open?", "a": "At nine."}, 1, 0),
+        ({"q": "When does it open?", "a": ""}, 1, 1),
+        ({"a": "", "b": "a table's columns"}, 0, 0),
+        ({"q": 0.5, "a": ""}, 0, 0),
+    ],
+)
+def test_short_names_of_question_and_answer(row: dict[str, Any], answers: int, empty: int) -> None:
+    found = counted(row)
+    assert (found["answers"], found["empty"]) == (answers, empty)
+
+
+TAGGED = "The DT O\nlamp NN B-THING\nburns VBZ O\n. . O\n\n" * 12
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (TAGGED, "The DT O\nlamp NN B-THING\nburns VBZ O\n. . O"),
+        (TAGGED.replace("\n\n", "\n"), "The DT O"),  # no sentences
+        ("one two three\n\n" * 40, "one two three"),  # a paragraph a line
+        ("the lamp burns\nall night long here\nand nobody\n\n" * 20, "the lamp burns"),
+        ("lamp\nbench\nfuse\n\n" * 20, "lamp"),
+    ],
+)
+def test_the_rows_of_tokens_with_tags_are_sentences(tmp_path: Any, text: str, first: str) -> None:
+    path = tmp_path / "rows.txt"
+    path.write_text(text)
+    assert next(iter(files.Rows([str(path)])))["text"] == first
 
 
 @pytest.mark.parametrize(

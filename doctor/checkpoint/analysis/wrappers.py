@@ -20,6 +20,8 @@ INSIDE = re.compile(
 )
 """Of some: each layer was wrapped by itself, or states of two models were mixed."""
 
+NUMBER = re.compile(r"(\d{1,6})")
+
 ANCHORS = {
     **dict.fromkeys(LLAMA_LIKE, "model.embed_tokens.weight"),
     "gpt2": "transformer.wte.weight",
@@ -43,6 +45,39 @@ def wrapper_of(config: Mapping[str, object], tensors: Sequence[Tensor]) -> tuple
             return lead, len(names)
     found = Counter(match[0] for name in names if (match := INSIDE.search(name)))
     return found.most_common(1)[0] if found else ("", 0)
+
+
+def partly_wrapped(tensors: Sequence[Tensor]) -> tuple[str, int, str]:
+    """A lead of some names whose layers go on with the numbers of those without it, into how many
+    names it was put, and one of them: a module of one's own may be called like a wrapper, and then
+    counts its layers by itself."""
+    names = [tensor.name for tensor in tensors]
+    for lead in LEADS[:3]:
+        inside = [name.removeprefix(lead) for name in names if name.startswith(lead)]
+        plain = [name for name in names if not name.startswith(lead)]
+        if not inside or not plain or not {*inside}.isdisjoint(plain):
+            continue
+        with_lead, without = _numbers(inside), _numbers(plain)
+        if any(_goes_on(with_lead[form], without[form]) for form in with_lead.keys() & without):
+            return lead, len(inside), lead + inside[0]
+    return "", 0, ""
+
+
+def _numbers(names: Sequence[str]) -> dict[str, set[int]]:
+    """The form of each name with one number, and its numbers."""
+    found: dict[str, set[int]] = {}
+    for name in names:
+        parts = NUMBER.split(name)
+        if len(parts) == 3:
+            found.setdefault(f"{parts[0]}#{parts[2]}", set()).add(int(parts[1]))
+    return found
+
+
+def _goes_on(one: set[int], other: set[int]) -> bool:
+    """Whether both are consecutive numbers, and the second begins behind the first."""
+    first, second = sorted((one, other), key=min)
+    together = first | second
+    return max(first) < min(second) and max(together) - min(together) + 1 == len(together)
 
 
 def _lead(anchor: str, names: Sequence[str]) -> str:

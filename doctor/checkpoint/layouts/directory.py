@@ -24,6 +24,7 @@ from doctor.checkpoint.layouts.file_names import (
     NAMED_DIRECTORIES,
     NAMED_ONLY,
     NOT_WEIGHTS,
+    OF_TENSORFLOW,
     ONE,
     PICKLED,
     STATES,
@@ -287,8 +288,19 @@ def _tensorflow(directory: Directory, names: list[str]) -> Layout | None:
     parts = [name for name in names if (match := TENSORFLOW.fullmatch(name)) and match[1]]
     with_index = [name for name in parts if f"{name.rpartition('.')[0]}.index" in names]
     if not with_index:
-        return None
+        return _tensorflow_without_data(directory, names)
     return not_inspectable(directory, with_index, "TensorFlow checkpoints")
+
+
+def _tensorflow_without_data(directory: Directory, names: list[str]) -> Layout | None:
+    """NAME.index of a checkpoint by its name or by the graph beside it, and no data."""
+    indexes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
+    found = [each for each in indexes if f"{each}.meta" in names or OF_TENSORFLOW.search(each)]
+    if not found:
+        return None
+    text = f"lies here without its values: no file {shown(found[0])}.data-* is beside it"
+    problem = Problem(kind="weightless", file=shown(f"{found[0]}.index"), text=text)
+    return Layout(directory, "a TensorFlow checkpoint without its data", problems=(problem,))
 
 
 def _no_weights(directory: Directory, names: list[str], partial: tuple[Problem, ...]) -> Unknown:

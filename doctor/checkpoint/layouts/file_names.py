@@ -19,7 +19,8 @@ ONE = {
 """What a lone file of weights is called, in the order in which they are taken."""
 
 NAMED_ONLY = {
-    ".h5": "HDF5 weights", ".keras": "a Keras archive", ".joblib": "joblib pickles",
+    ".caffemodel": "Caffe weights", ".h5": "HDF5 weights", ".keras": "a Keras archive",
+    ".joblib": "joblib pickles",
     ".mlpackage": "Core ML packages", ".msgpack": "Flax weights", ".nemo": "a NeMo archive",
     ".npy": "numpy arrays", ".npz": "numpy archives", ".onnx": "ONNX models",
     ".pkl": "pickles of no known kind", ".tflite": "TensorFlow Lite models",
@@ -58,6 +59,8 @@ FSDP_RANK = re.compile(
     r"pytorch_model(?:_\d+)?_fsdp_rank\d+\.bin|pytorch_model_fsdp_\d+_rank\d+\.bin"
 )
 TENSORFLOW = re.compile(r"(.+)\.data-\d{5}-of-\d{5}")
+OF_TENSORFLOW = re.compile(r"ckpt|^variables$")
+"""In the name of a checkpoint of TensorFlow, without its suffix."""
 MODULE = re.compile(r"\d+_\w+")
 """Directories of sentence-transformers: 1_Pooling, 2_Dense."""
 WEIGHTS_OF_MODULES = ("model.safetensors", "pytorch_model.bin")

@@ -52,6 +52,8 @@ class Loading(Section, frozen=True, kw_only=True):
     """Globals that unpickling would import, "module.name"."""
     refused: tuple[str, ...] = ()
     """Of these, what torch.load(weights_only=True) refuses."""
+    plain: tuple[str, ...] = ()
+    """Files among the weights that are pickles without anything of torch."""
     executed: tuple[str, ...] = ()
     """Of these, what torch.distributed.checkpoint imports by plain pickle, and that its files do
     not hold usually."""

@@ -67,6 +67,11 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     """Files of from_pretrained's names lie beside a generation_config.json, and no config.json."""
     wrapped: int = 0
     """Tensors whose names have it."""
+    partly: str = ""
+    """What a wrapper put before some of the names, and not before those of the layers next to
+    them."""
+    partly_wrapped: int = 0
+    partly_example: str = ""
     missing: tuple[str, ...] = ()
     """Tensors that the model of config.json has and no file holds; the first ten."""
     missing_count: int = 0

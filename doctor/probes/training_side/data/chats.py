@@ -16,6 +16,7 @@ ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant", "system": "sys
          "user": "user", "assistant": "assistant", "tool": "tool"}  # fmt: skip
 PROMPTS, ANSWERS = ("prompt", "instruction", "question", "input"), (
     "completion", "output", "response", "answer")  # fmt: skip
+SHORT_NAMES = {"q": "question", "a": "answer"}
 MOST_ROWS = 5
 
 
@@ -34,6 +35,7 @@ class Chats:
         tokenizer = self.vocabulary.tokenizer
         if tokenizer is None or not containers.is_mapping(row):
             return []
+        row = with_names(row)
         chat = messages_of(row)
         try:
             if chat is not None:
@@ -133,6 +135,13 @@ def _message(value: Foreign) -> Dict[str, Any]:
     if "role" in value:
         return dict(value)
     return {"role": ROLES.get(str(value["from"]), str(value["from"])), "content": value["value"]}
+
+
+def with_names(row: Foreign) -> Foreign:
+    """The row, with q and a as question and answer where it has both."""
+    if "q" not in row or "a" not in row or not isinstance(row["q"], str):
+        return row
+    return {SHORT_NAMES.get(name, name): value for name, value in row.items()}
 
 
 def pair_of(row: Foreign) -> Optional[Tuple[str, str]]:

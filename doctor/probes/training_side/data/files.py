@@ -10,7 +10,7 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..foreign import Foreign, observing
-from . import tables
+from . import tables, token_lines
 from .targets import NotData, Source
 
 KINDS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".txt", ".arrow")
@@ -70,6 +70,11 @@ def are_cells(rows: Foreign) -> bool:
     )
 
 
+def are_lines(rows: Foreign) -> bool:
+    """Whether rows are lines of a text."""
+    return isinstance(rows, Rows) and all(reader_of(each) is _lines for each in rows.paths)
+
+
 def open_path(path: str) -> List[Source]:
     """The splits of a file or a directory. Raises NotData."""
     if not os.path.isdir(path):
@@ -86,8 +91,19 @@ def open_path(path: str) -> List[Source]:
     found += [each for each in below if each.endswith(KINDS)]
     found = [each for each in found if os.path.isfile(each)]
     if not found:
-        raise NotData("the directory has no file that ends in %s" % ", ".join(KINDS))
+        raise NotData(_not_read(path, names))
     return [Source(name, "file", Rows(paths)) for name, paths in by_split(found, path)]
+
+
+def _not_read(path: str, names: List[str]) -> str:
+    """What a directory without a file of rows holds, and what is read of one."""
+    there = [name for name in names if os.path.isfile(os.path.join(path, name))]
+    read = ", ".join(KINDS)
+    if not there:
+        return "no file is in the directory, and files of rows end in %s" % read
+    more = " and %d more" % (len(there) - MOST_NAMES) if len(there) > MOST_NAMES else ""
+    held = ", ".join(there[:MOST_NAMES]) + more
+    return "the directory has no file that ends in %s; it holds %s" % (read, held)
 
 
 def by_split(paths: List[str], directory: str) -> List[Tuple[str, List[str]]]:
@@ -210,14 +226,22 @@ def _csv(path: str) -> Iterator[Foreign]:
 
 
 def _lines(path: str) -> Iterator[Foreign]:
+    sentence: Optional[List[str]] = [] if token_lines.are_tokens(path) else None
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise BrokenRow(number, type(error).__name__) from None
-            if text:
+            if text and sentence is not None:
+                sentence.append(text)
+            elif text:
                 yield {"text": text}
+            elif sentence:
+                yield {"text": "\n".join(sentence)}
+                sentence = []
+    if sentence:
+        yield {"text": "\n".join(sentence)}
 
 
 def _parquet(path: str) -> Iterator[Foreign]:

@@ -159,7 +159,8 @@ class Look:
                 found += questions.of_splits((train, other), self.batches, self.opened.module)
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
-                note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
+                repeats = rows.repeats(content, files.are_lines(train.items))
+                note(repeats=repeats, broken=named(broken) if broken else None)
                 if other is not None:
                     overlap, classes = row_overlap.overlap(content, other, seconds)
                     note(overlap=two_splits.overlap_of(train, other, overlap))

@@ -22,6 +22,11 @@ OUTCOME = re.compile(r"is_\w+|\w+_(label|class)|outcome|spam|fraud|churn(ed)?|su
 OF_ROW = re.compile(r"(row|sample|record|msg|message|comment|tweet)_id")
 """Names of a class that is none of LABELS, and of a row's number that is none of NUMBERS: not of a
 document, a text or a review, which stands for its content."""
+OF_SPLIT = re.compile(r"split|data_?split|fold|(base|orig|original|example|instance)_id")
+"""Beside a text: where a copy was put, and the number of what it was made from."""
+OF_CHAT = re.compile(r"source|dataset|origin|(prompt|conversation|chat|dialogue?|question)_id")
+"""The same beside a whole chat; elsewhere such a column may stand for what the row leaves out."""
+CHATS = ("messages", "conversations", "conversation")
 WORDS = 4
 """Of a text: a table without one has features whose names look like those of a class."""
 SHORT = 16
@@ -30,7 +35,7 @@ MOST_PARTS = 256
 """Parts of a row that are looked at for fractions."""
 FRACTION = 4
 """What a measured number tells in place of a whole one, as characters: few are equal by chance."""
-TEXTS = {str}
+TEXTS, TOKENS = {str}, {int, bool}
 SPACES = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 
 
@@ -64,7 +69,8 @@ def row_of(value: Foreign) -> Optional[Row]:
         tokens = value["input_ids"] if "input_ids" in columns else None
         if tokens is None:
             is_a_class = label is not None and is_class(label)
-            value = [value[each] for each in kept_of(columns, named, is_a_class)]
+            kept = kept_of(columns, named, is_a_class)
+            value = [value[each] for each in without_places(value, kept)]
         else:
             value = [tokens, *filter(is_measured, value.values())]
     elif isinstance(value, tuple) and len(value) == 2 and is_class(value[1]):
@@ -92,6 +98,19 @@ def kept_of(columns: Columns, label: Optional[Hashable], is_a_class: bool) -> Co
     left_out = (*NUMBERS, *LABELS, str(label)) if is_a_class else NUMBERS
     plain = [each for each in sorted(columns, key=str) if str(each).lower() not in left_out]
     return tuple(each for each in plain if not OF_ROW.fullmatch(str(each).lower()))
+
+
+def without_places(row: Foreign, kept: Columns) -> Columns:
+    """Without the columns that say where a copy stands, where the row has its text beside them."""
+    chat = any(each in CHATS and isinstance(row[each], list) for each in kept)
+    left = tuple(
+        each
+        for each in kept
+        if not OF_SPLIT.fullmatch(str(each).lower())
+        and not (chat and OF_CHAT.fullmatch(str(each).lower()))
+    )
+    plain = len(left) < len(kept) and (chat or has_text({each: row[each] for each in left}))
+    return left if plain else kept
 
 
 def has_text(row: Foreign) -> bool:
@@ -177,10 +196,16 @@ def feed_list(digest: Foreign, value: Foreign) -> int:
         data = b"\0".join([normal(each).encode("utf-8", "surrogatepass") for each in value])
         digest.update(data + b"\0" * bool(value))
         return len(data) + bool(value) - len(value)
-    if isinstance(value[0], int):
+    if {*map(type, value)} <= TOKENS:
         digest.update(repr(value).encode())
         return len(value) if len(set(value[:SHORT])) > 1 else 0
-    return sum(feed(digest, each) for each in value)
+    return sum(feed_part(digest, each) for each in value)
+
+
+def feed_part(digest: Foreign, value: Foreign) -> int:
+    """Of a column or a part among others: a whole number is one number, however long."""
+    length = feed(digest, value)
+    return 1 if type(value) in TOKENS else length
 
 
 def normal(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Set
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .chats import ANSWERS, PROMPTS, messages_of
+from .chats import ANSWERS, PROMPTS, messages_of, with_names
 from .columns import Columns
 from .leaks import Leaks
 from .pages import ANSWERED, ends_with_question, is_page
@@ -27,16 +27,21 @@ ESCAPES = re.compile(r"\\[nrt](?![a-z])|\\u[0-9a-fA-F]{4}")
 be LaTeX's or a path."""
 
 
+REPLACED = re.compile(r"\w\ufffd|\ufffd\w|\ufffd\ufffd")
+"""Letters that could not be decoded, U+FFFD in their place: one that stands alone may be quoted."""
+
+
 class RowTexts:
     """Counts over rows; `record` has them."""
 
     def __init__(self) -> None:
         self.rows = self.answers = self.empty = self.garbled = self.escaped = 0
-        self.contexts = self.chats = self.asked = self.documents = self.pages = 0
+        self.replaced = self.contexts = self.chats = self.asked = self.documents = self.pages = 0
         self.asked_rows: List[int] = []
         self.page_rows: List[int] = []
         self.empty_rows: List[int] = []
         self.garbled_rows: List[int] = []
+        self.replaced_rows: List[int] = []
         self.escaped_rows: List[int] = []
         self._marks: Dict[str, Set[Any]] = {}
         """Column -> whether an answer was empty, with the column's value."""
@@ -47,7 +52,7 @@ class RowTexts:
 
     def add(self, row: Foreign, number: int) -> None:
         if containers.is_mapping(row):
-            observing.attempt(lambda: self._add(row, number), None)
+            observing.attempt(lambda: self._add(with_names(row), number), None)
 
     def _add(self, row: Foreign, number: int) -> None:
         self.rows += 1
@@ -74,6 +79,9 @@ class RowTexts:
         garbled = any(is_garbled(each) for each in texts if not each.isascii())
         self.garbled += garbled
         self.garbled_rows += [number] * (garbled and len(self.garbled_rows) < MOST_ROWS)
+        replaced = any(REPLACED.search(each) for each in texts if "\ufffd" in each)
+        self.replaced += replaced
+        self.replaced_rows += [number] * (replaced and len(self.replaced_rows) < MOST_ROWS)
         self._values.add(row)
         self._leaks.add(row)
         for name, value in row.items():
@@ -116,6 +124,8 @@ class RowTexts:
             "page_rows": self.page_rows,
             "garbled": self.garbled,
             "garbled_rows": self.garbled_rows,
+            "replaced": self.replaced,
+            "replaced_rows": self.replaced_rows,
             "escaped": self.escaped,
             "escaped_rows": self.escaped_rows,
             "marked_by": next(filter(self._marks_empty, self._marks), ""),

@@ -239,8 +239,8 @@ def _is_random(dataset: Foreign, number: int, value: Foreign) -> bool:
     return first is not None and again is not None and first.content != again.content
 
 
-def repeats(content: Content) -> Dict[str, Any]:
-    """The record Repeats."""
+def repeats(content: Content, lines: bool = False) -> Dict[str, Any]:
+    """The record Repeats; `lines`: the rows are lines of a text."""
     if content.untold:
         return {"type": "Unknown", "reason": content.untold}
     return {
@@ -252,4 +252,7 @@ def repeats(content: Content) -> Dict[str, Any]:
         "conflicting": content.conflicting,
         "beside": sum(row - first <= BESIDE for first, row in content.conflicts.values()),
         "pairs": [list(pair) for pair in list(content.conflicts.values())[:PAIRS]],
+        "short": content.short,
+        "short_repeated": content.short_repeated,
+        "usual": lines or content.is_oversampled,
     }

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
-from ..foreign import Foreign, observing
+from ..foreign import Foreign, containers, observing
 from .documents import Tokens, text_of_row
 from .inputs import image_of
 from .vocabulary import Vocabulary
@@ -17,6 +17,8 @@ from .vocabulary import Vocabulary
 SIDE = 64
 """Pixels of a picture."""
 MOST_TOKENS = 4096
+MOST_TENSORS = 6
+"""Of a batch, whose numbers are shown."""
 
 
 def of_batch(
@@ -33,7 +35,7 @@ def of_batch(
         return [_text(tokens, vocabulary, split, row, number) for number in range(count)]
     image = image_of(batch)
     if image is None:
-        return []
+        return _numbers(batch, split, row, most)
     return [
         _image(value, split, row + number) for number, value in enumerate(image[1][:most].cpu())
     ]
@@ -72,6 +74,30 @@ def _decoded(vocabulary: Vocabulary, ids: List[int]) -> str:
     if decode is None:
         return " ".join(map(str, ids))
     return observing.attempt(lambda: str(decode(ids)), " ".join(map(str, ids)))
+
+
+def _numbers(batch: Foreign, split: str, row: int, most: int) -> List[Dict[str, Any]]:
+    """Samples of any other tensors, by their least and greatest value and the mean of each."""
+    found = {name: observing.plain(each) for name, each in containers.tensors(batch).items()}
+    plain = {name: each for name, each in found.items() if each.dim() and not each.is_complex()}
+    count = min((len(each) for each in plain.values()), default=0)
+    shown = []
+    for number in range(min(most, count)):
+        values: Dict[str, float] = {}
+        for name, each in list(plain.items())[:MOST_TENSORS]:
+            values.update(_summary(name, each[number].cpu()))
+        shown.append({"type": "Shown", "split": split, "row": row + number, "values": values})
+    return shown
+
+
+def _summary(name: str, value: torch.Tensor) -> Dict[str, float]:
+    if value.numel() == 1:
+        return {name: float(value)}
+    if not value.numel():
+        return {}
+    value = value.double()
+    each = {"min": value.min(), "max": value.max(), "mean": value.mean()}
+    return {"%s %s" % (name, word): float(number) for word, number in each.items()}
 
 
 def _image(value: torch.Tensor, split: str, row: int) -> Dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Optional, Set
 
 from ..foreign import Foreign, containers, observing
 from . import row_contents
-from .chats import ANSWERS, PROMPTS, ROLES, messages_of
+from .chats import ANSWERS, PROMPTS, ROLES, messages_of, with_names
 from .columns import is_blank
 from .exchanged_columns import ExchangedColumns
 from .forms import form_of, kind_of, mixed
@@ -109,6 +109,7 @@ class WrittenRows:
             self._documents.add(key)
 
     def _add_answer(self, row: Foreign, number: int) -> None:
+        row = with_names(row)
         prompt, answer = prompt_of(row), answer_of(row)
         if not prompt or not answer:
             return
