@@ -312,6 +312,18 @@ def test_a_data_set_that_is_not_found_is_a_path() -> None:
         assert problems(read(log=line + "\n")) == {}
 
 
+AGAIN = "".join(f"wandb:  {each}\n" for each in ("loss 0.4", "train/loss 0.3", "grad_norm 1.2"))
+
+
+@pytest.mark.parametrize("size", [0, 9000], ids=["small", "scanned"])
+@pytest.mark.parametrize("prefix", ["", "[rank0]: "])
+def test_values_that_are_printed_again_at_the_end_are_no_steps(size: int, prefix: str) -> None:
+    again = AGAIN.replace("wandb", f"{prefix}wandb") * 3
+    log = "loading the data, part after part\n" * size + steps(9) + ended(SHAPES)
+    assert problems(read(log=log + again)) == {"shape-mismatch": Status.FAIL}
+    assert problems(read(log=log + steps(9) + again)) == {}
+
+
 @pytest.mark.parametrize(
     "after", ["", "terminated worker\n" * 20, "wandb: accuracy/3 \u2581\u2582\u2583\n" * 300]
 )
