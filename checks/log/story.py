@@ -118,6 +118,8 @@ OF_GPU = re.compile(
 )
 """What an exception, or the code that raised it, names where it may follow from a GPU that cannot
 be used."""
+OF_FILE = re.compile(r'File "(?:[^"]*(?:site|dist)-packages/|[^"]*")')
+"""A file, or the directory in which a package of it is installed."""
 STATED = {"nothing-trainable": "trainable_params"}
 """Warnings about a number, and the setting that a later line may state above 0: the parameters
 before an adapter is added."""
@@ -150,8 +152,13 @@ def _fails_by_itself(warned: LogEvent, log: Log) -> bool:
         for each in log.events
         if each.path == warned.path and each.line > warned.line and "code" in each.groups
     ]
-    texts = ("\n".join((each.groups.get("source", ""), *each.excerpt)) for each in below)
-    return bool(below) and not any(map(OF_GPU.search, texts))
+    return bool(below) and not any(map(OF_GPU.search, map(_raised, below)))
+
+
+def _raised(event: LogEvent) -> str:
+    """An exception and the code that raised it, without the places of files on the machine."""
+    lines = (OF_FILE.sub("", line) for line in event.excerpt)
+    return "\n".join((event.groups.get("source", ""), *lines))
 
 
 def is_overcome(event: LogEvent) -> bool:

@@ -158,6 +158,22 @@ def test_the_driver_counts_where_the_code_asks_for_the_gpu(code: str, error: str
     assert first(DRIVER + ended(error).replace("step(batch)", code)).check.slug == "driver-too-old"
 
 
+@pytest.mark.parametrize(
+    ("program", "slug"),
+    [
+        ("/data/gpu-user/train.py", "uncaught-exception"),
+        ("/env/cuda12/lib/site-packages/app/main.py", "uncaught-exception"),
+        ("/env/lib/site-packages/torch/cuda/random.py", "driver-too-old"),
+    ],
+)
+def test_the_place_of_a_file_asks_for_no_gpu(program: str, slug: str) -> None:
+    failed = "train.py" if "site-packages" in program else program
+    log = DRIVER + ended("KeyError: 'a'", program=failed).replace(
+        f'"{failed}", line 5', f'"{program}", line 5'
+    )
+    assert first(log).check.slug == slug
+
+
 def test_no_training_went_on_after_a_warning_that_a_failure_follows() -> None:
     warned = findings(read(log=DRIVER + ended("AttributeError: 'tuple' has no a")))[
         "driver-too-old"
