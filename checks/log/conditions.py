@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from doctor.checks.log.classes import CONDITIONS
@@ -12,6 +13,14 @@ from doctor.judge.place import Place
 
 MOST = 3
 """Reasons that a finding names."""
+NOT_ACTIVATED = "environment-not-activated"
+OF_ENVIRONMENT = re.compile(
+    r"No module named '(?:torch|torchvision|torchaudio|transformers|numpy|datasets|accelerate|"
+    r"tokenizers|huggingface_hub|safetensors|peft|trl|deepspeed|lightning|pytorch_lightning|timm|"
+    r"tensorflow|jax|pandas|scipy|sklearn|matplotlib|PIL|cv2|yaml|tqdm|omegaconf|hydra|einops|"
+    r"wandb|tensorboard)'"
+)
+"""Packages that each environment for training has, and that the python of the shell lacks."""
 ABOUT = "about"
 """Group of a condition that names what the failure names: it counts wherever it stands."""
 Reason = tuple[Cause, LogEvent]
@@ -27,8 +36,22 @@ def reasons_of(log: Log, ids: Collection[str], path: str, line: int) -> list[Rea
         and (event.path != path or event.line <= line or not line or ABOUT in event.groups)
         and not (CONDITIONS[event.name].passing and event.recovered)
     }
+    if NOT_ACTIVATED in found and not _is_of_environment(log, path, line):
+        del found[NOT_ACTIVATED]
     rows = (row for id, row in CONDITIONS.items() if id in found)
     return [(row, found[row.id]) for row in rows if not row_is_other(row, ids)][:MOST]
+
+
+def _is_of_environment(log: Log, path: str, line: int) -> bool:
+    """Whether the failure at a line is an environment that lacks its packages: one whose program
+    had taken steps has them."""
+    events = [each for each in log.events if each.path == path and each.line == line]
+    if any(each.name == "import-failed" for each in events):
+        steps = (each.lines for each in log.curves if each.path == path and each.name == "loss")
+        if any(0 < first < line for lines in steps for first in lines[:1]):
+            return False
+        return any(OF_ENVIRONMENT.search(each.text) for each in events)
+    return True
 
 
 def row_is_other(row: Cause, ids: Collection[str]) -> bool:

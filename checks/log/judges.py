@@ -26,7 +26,7 @@ from doctor.checks.log.event_texts import (
 from doctor.checks.log.first import STOPPED, consequence, verdict_on_first
 from doctor.checks.log.memory_fit import fitted_before, ranks_on_one_gpu, stage_of_event, what_fits
 from doctor.checks.log.on_cpu import on_cpu
-from doctor.checks.log.story import class_of, story_of
+from doctor.checks.log.story import class_of, is_overcome, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
 from doctor.facts.flight_recorder import FlightRecorder
@@ -39,7 +39,6 @@ from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Status, Verdict, note, ok, skip, unknown, warn
-from doctor.log.appended import EARLIER
 from doctor.log.collector import ENDED
 
 SCALER = "scaler-collapse"
@@ -47,6 +46,7 @@ SCALES = ("loss_scale", "skipped_steps")
 """The class that the curve of the loss scale shows as well."""
 WITHOUT_GPU = ("cuda-unavailable", "driver-too-old", "no-kernel-image", "bitsandbytes-setup")
 ON_CPU = ("the log names a GPU, and torch is built without CUDA or cpu is its only device",)
+FAILED_OTHERWISE = "what the program failed of below names no GPU"
 OF_NODE = "node"
 """What a restart brings where a node is at fault: it stays so although the training went on."""
 MOST_PLACES = 20
@@ -210,12 +210,10 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         return _warned_of(row, own, log, torch)
     if own := [event for event in story.overcome if event.name == row.id]:
         ended = all(ENDED in event.groups for event in own)
-        earlier = all(EARLIER in event.groups for event in own)
         after = "after the training had ended well" if ended else "training went on after it"
-        after = "it ended an earlier run of the same file" if earlier else after
+        after = after if ended or any(map(is_overcome, own)) else FAILED_OTHERWISE
         warning = _warning(row, own, log, torch, f"; {after}")
-        is_warned = _is_warned(row) and not earlier
-        return warning if is_warned else replace(warning, status=Status.NOTE)
+        return warning if _is_warned(row) else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
         return skip(consequence(own, story.first))
     if row.id == WITHOUT_GPU[0] and (found := on_cpu(log)):

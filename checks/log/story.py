@@ -80,7 +80,7 @@ def _story_of(same: _Same) -> Story:
     settled = [event for event in known if _is_settled(event, log)]
     warnings = [each for each in known if _role(each) == "warning" and each not in settled]
     serious = [event for event in known if _role(event) != "warning"]
-    open_ = [event for event in serious if not _is_overcome(event) and event not in settled]
+    open_ = [event for event in serious if not is_overcome(event) and event not in settled]
     candidates = [event for event in open_ if _role(event) in BEGINNINGS]
     by_time = _comparable(candidates)
     files = {file.path: number for number, file in enumerate(log.files)}
@@ -106,15 +106,20 @@ def _story_of(same: _Same) -> Story:
     return Story(
         first=first,
         others=tuple(event for event in open_ if event is not first),
-        overcome=(*(event for event in serious if _is_overcome(event)), *settled),
+        overcome=(*(event for event in serious if is_overcome(event)), *settled),
         warnings=tuple(warnings),
         by_time=by_time,
     )
 
 
 ON_THE_CPU, WARNED = ("driver-too-old",), "UserWarning: CUDA initialization"
-OF_GPU = re.compile(r"cuda|gpu|nvidia|nvml|nccl|triton|device|bf16|fp16|half", re.IGNORECASE)
-"""What an exception names that may follow from a GPU that cannot be used."""
+OF_GPU = re.compile(
+    r"cuda|gpu|nvidia|nvml|nccl|triton|device|accelerator|bf16|fp16|half", re.IGNORECASE
+)
+"""What an exception, or the code that raised it, names where it may follow from a GPU that cannot
+be used."""
+OF_FILE = re.compile(r'File "(?:[^"]*(?:site|dist)-packages/|[^"]*")')
+"""A file, or the directory in which a package of it is installed."""
 STATED = {"nothing-trainable": "trainable_params"}
 """Warnings about a number, and the setting that a later line may state above 0: the parameters
 before an adapter is added."""
@@ -147,10 +152,16 @@ def _fails_by_itself(warned: LogEvent, log: Log) -> bool:
         for each in log.events
         if each.path == warned.path and each.line > warned.line and "code" in each.groups
     ]
-    return bool(below) and not any(OF_GPU.search(each.text) for each in below)
+    return bool(below) and not any(map(OF_GPU.search, map(_raised, below)))
 
 
-def _is_overcome(event: LogEvent) -> bool:
+def _raised(event: LogEvent) -> str:
+    """An exception and the code that raised it, without the places of files on the machine."""
+    lines = (OF_FILE.sub("", line) for line in event.excerpt)
+    return "\n".join((event.groups.get("source", ""), *lines))
+
+
+def is_overcome(event: LogEvent) -> bool:
     """Whether steps were logged after it, or it only took down a run that had ended well."""
     tears_down = _role(event) in TEARDOWN or event.name in TEARDOWN
     return event.recovered or (ENDED in event.groups and tears_down)

@@ -10,7 +10,6 @@ from itertools import islice, pairwise
 from doctor._util.median import median
 from doctor.errors.match import TRIED_AGAIN
 from doctor.facts.log import LogEvent, RankSeen
-from doctor.log.appended import Appended, apart
 from doctor.log.launcher import Launcher
 from doctor.log.lines import Line, excerpt, local_rank, time_of
 from doctor.log.patterns import Gate
@@ -53,8 +52,6 @@ OTHER = re.compile(
     r"?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
 )
 """How a line begins that is no part of the message above it."""
-PASSED_OVER = re.compile(r"\W{0,3}[Ss]kip(?:ped|ping)?\b")
-"""How a line begins with which a program leaves something out and goes on."""
 _TRIED_AGAIN = re.compile(TRIED_AGAIN)
 MOST_LINES = 8
 """Lines that an event keeps: the first one and its frames, and later ones of the same class, which
@@ -79,17 +76,6 @@ class _Event:
     last_line: int = 0
     last_time: float | None = None
     recovered: bool = False
-    number: int = 0
-    """Of the events of the file."""
-    former: _Event | None = None
-    """That of the same class and rank before the place at which another run seems to begin."""
-
-    def join(self, later: _Event) -> None:
-        """Take in an event that turned out to be of the same run."""
-        self.count += later.count
-        self.excerpt = (*self.excerpt, *later.excerpt[-1:])[:MOST_LINES]
-        self.progress, self.last_line = later.progress, later.last_line
-        self.last_time = later.last_time or self.last_time
 
 
 @dataclass(slots=True)
@@ -118,11 +104,6 @@ class Collector:
     """What the launcher wrote before the line of that exception."""
     _events: list[_Event] = field(default_factory=list)
     _current: dict[tuple[str, int | None], _Event] = field(default_factory=dict)
-    _appended: Appended = field(default_factory=Appended)
-    _of_earlier: int = 0
-    """Events of runs before the last one that was appended to the file."""
-    _at_end: int = 0
-    """Events when the last process ended with a traceback."""
 
     def __post_init__(self) -> None:
         self.launcher = Launcher(self.path)
@@ -148,17 +129,12 @@ class Collector:
         """One line that may be an event; `before` are the lines before it, the nearest first."""
         self.launcher.take(line.number, line.text)
         self._continue(line)
-        self._appended.read(line.text)
         is_code = self.tracebacks.is_code(line.text)
         ended = self.tracebacks.take(line.number, line.text)
         if is_code and not ended:
             return
         traceback, body = ended or (None, "")
         matched = next(self.gate.matches_of(line.patterns, line.text), None)
-        if matched and not traceback and PASSED_OVER.match(line.text):
-            return
-        if self._appended.begins_after(traceback, line.text, matched[0].name if matched else ""):
-            self._of_earlier, self._bare = self._at_end, None
         if matched:
             pattern, match = matched
             self._add(pattern.name, line, match, traceback, before, harmless=pattern.harmless)
@@ -166,8 +142,6 @@ class Collector:
             self._add(UNCAUGHT, line, ending, traceback, before)
         elif not traceback and (ending := bare_exception(line.text)):
             self._add_bare(line, ending, before)
-        if traceback and traceback.program and not traceback.ignored:
-            self._at_end = len(self._events)
 
     def _add_bare(self, line: Line, ending: re.Match[str], before: Iterable[str]) -> None:
         """An exception without a traceback: another one, or the one before once more."""
@@ -216,18 +190,16 @@ class Collector:
     ) -> None:
         """Count the line as part of an open event of its class and rank, or begin one."""
         rank = None if harmless else self._rank_of(line)
-        event = former = self._current.get((name, rank))
+        event = self._current.get((name, rank))
         if event and not harmless:
             event.recovered |= self.progress - event.progress >= RECOVERED
-            former = event = None if event.recovered else event
-            if event and event.number < self._of_earlier:
-                event = None
+            event = None if event.recovered else event
         if event is None:
             if len(self._events) >= MOST_EVENTS:
                 self.omitted += 1
                 return
             event = self._begin(name, line, match, traceback, before, harmless)
-            event.rank, event.number, event.former = rank, len(self._events), former
+            event.rank = rank
             self._events.append(event)
             self._current[name, rank] = event
             if traceback or bare_exception(line.text):
@@ -277,14 +249,6 @@ class Collector:
 
     def events(self, lines: int = 0) -> tuple[tuple[LogEvent, ...], tuple[LogEvent, ...]]:
         """The events, and the harmless ones, when the file ends after so many lines."""
-        self._events = apart(
-            self._events,
-            self._of_earlier,
-            lines,
-            ranked=bool(self.ranks) or self.rank is not None,
-            account=self.launcher.causes[-1].last_line if self.launcher.causes else 0,
-        )
-        self._of_earlier = 0
         harmful = [self._complete(event) for event in self._events if not event.harmless]
         harmless = [self._complete(event) for event in self._events if event.harmless]
         if self._bare and 0 <= lines - self._bare.last_line < END:

@@ -9,7 +9,7 @@ from itertools import product
 import msgspec
 
 from doctor.log import versions
-from doctor.log.kinds import BY_LIBRARY, BY_SCRIPT, CUES
+from doctor.log.kinds import BY_LIBRARY, BY_SCRIPT, CUES, LAST_VALUES
 from doctor.log.metrics.text import BEFORE_NONFINITE
 from doctor.log.patterns import Gate
 
@@ -69,7 +69,7 @@ def grams_of(gate: Gate) -> list[Gram]:
 
 def _decisive(gate: Gate) -> Iterator[bytes]:
     yield from gate.literals
-    yield from CUES
+    yield from (*CUES, LAST_VALUES)
     for cue in (*BY_LIBRARY, *BY_SCRIPT):
         yield from (cue, cue.upper(), cue.title(), cue.capitalize())
 

@@ -22,6 +22,9 @@ BY_LIBRARY = (
 """Texts, in lower case, that a library prints when a training ended well."""
 BY_SCRIPT = (b"training complete", b"training finished", b"finished training", b"training done")
 """What scripts print: a shell's echo also follows a program that failed."""
+LAST_VALUES, MOST_BEFORE = b"wandb: ", 60
+"""What stands before the values that W&B prints once more when a program ends, however it ends, and
+the bytes before that which a launcher may write."""
 NOT_WELL = re.compile(
     rb"(?:status|code|rc|exit\w{0,3})\W{0,4}[1-9]|fail|error|abort|kill|interrupt"
 )
@@ -73,7 +76,7 @@ class Kinds:
             return Kind.ENDED_WELL, ()
         if b"epoch" not in lower and any(cue in lower for cue in BY_SCRIPT):
             return (Kind.OTHER if NOT_WELL.search(lower) else Kind.FINISHED), ()
-        if is_metric_row(lower):
+        if is_metric_row(lower) and LAST_VALUES not in row[:MOST_BEFORE]:
             return Kind.NONFINITE if is_nonfinite_row(lower) else Kind.METRIC, ()
         return Kind.VERSION if known.is_version else Kind.OTHER, ()
 

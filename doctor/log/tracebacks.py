@@ -34,8 +34,6 @@ BARE_CUES = (b"Error:", b"Exception:", b".py: error:")
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
 CODE = ("    ", "│", "|")
-STARTERS = {"_run_module_as_main", "_run_code"}
-"""Functions of runpy, below which a program begins that was started with -m."""
 OF_FRAME = ('  File "', "    ")
 INSIDE = (" ", "\t", "│", "╭", "╰", "|", "❱", "+", "^", "~")
 
@@ -55,8 +53,6 @@ class Traceback:
     """The line of that frame as the traceback has it."""
     functions: deque[str] = field(default_factory=lambda: deque(maxlen=24))
     """Of the last frames, the innermost last."""
-    program: str = ""
-    """The file that Python was started with, where the traceback begins at its first level."""
     _is_own: bool = False
 
     def add(self, body: str) -> None:
@@ -65,8 +61,6 @@ class Traceback:
         match = FRAME.search(body) or RICH_FRAME.search(body)
         if match:
             self.frames.clear()
-            if match[3] == "<module>" and not set(self.functions) - STARTERS:
-                self.program = match[1]
             self.functions.append(match[3] or "")
             self._is_own = not is_installed(match[1])
             if self._is_own:

@@ -20,12 +20,13 @@ OTHERS = (
     re.compile(r"\bXID (\d{1,4})\b.{0,100}?\bPCI:([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\b"),
     re.compile(r"XidCriticalError: Xid=(\d{1,4}) on Device=()"),
     re.compile(
-        r"^(?:\w{3} +\d{1,2} [\d:]{8}\s+)?Xid (\d{1,4}) "
+        r"^\w{3} +\d{1,2} [\d:]{8}\s+Xid (\d{1,4}) "
         r"\(PCI:([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\): "
     ),
 )
 """The forms of gpud, "XID 79(GPU has fallen off the bus) detected on PCI:0000:ae:00", of
-Kubernetes' device plugin, and of lists of the driver's lines: "Xid 79 (PCI:0000:46:00): ..."."""
+Kubernetes' device plugin, and of lists of the driver's lines with their dates, "Mar 10 21:38:13
+Xid 79 (PCI:0000:46:00): ...": without one that is how a document quotes them."""
 OF_DRIVER = re.compile(
     r"^(?:\[[^\]]{4,40}\] ?|\w{3} +\d{1,2} [\d:]{8} .{0,80}|\d{4}-\d\d-\d\dT\S{8,30} .{0,80}|"
     r"<?\d?>?)NVRM: \S"

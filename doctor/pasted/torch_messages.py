@@ -50,6 +50,12 @@ SHORT = re.compile(
     re.IGNORECASE,
 )
 """A GeForce RTX by its number alone, or as a GTX."""
+OF_OTHERS = re.compile(
+    r"\bRadeon\b|\bRX ?\d{3,4}\b|\bAMD (?!Ryzen|EPYC|Threadripper|Athlon|Opteron)|"
+    r"\bMI\d{2,3}[AX]?\b|\bIntel(?:\(R\))? Arc\b|\bArc A\d{3}|\bMacBook|\bApple M\d|\bAscend\b",
+    re.IGNORECASE,
+)
+"""GPUs of other vendors: beside one a bare number need not be that of an NVIDIA GPU."""
 WITHOUT_CUDA = "Torch not compiled with CUDA enabled"
 """The assertion of a build for the CPU."""
 KERNEL = (
@@ -300,7 +306,8 @@ def _gpus(warned: re.Match[str] | None, lines: Sequence[str]) -> tuple[Gpu, ...]
 def mentioned(lines: Sequence[str]) -> tuple[Gpu, ...]:
     """The only model of a GPU that people mention in the lines."""
     named = [" ".join(name.split()) for line in lines for name in MENTIONED.findall(line)]
-    named += [f"RTX {m[1]}{' Ti' * bool(m[2])}" for line in lines for m in SHORT.finditer(line)]
+    if not any(map(OF_OTHERS.search, lines)):
+        named += [f"RTX {m[1]}{' Ti' * bool(m[2])}" for line in lines for m in SHORT.finditer(line)]
     models = {name for name in named if family_of(name)}
     return (gpu_named(0, models.pop()),) if len(models) == 1 else ()
 

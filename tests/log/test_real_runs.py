@@ -43,18 +43,30 @@ EXITED = "returned non-zero exit status 1."
 MISSING = "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.json'"
 
 
-RUNPY = '  File "/usr/lib/python3.8/runpy.py", line 194, in _run_module_as_main\n    return f()\n'
+def steps(count: int) -> str:
+    return "".join(f"step {at} loss: {2.5 - at / 100:.3f} lr: 0.0001\n" for at in range(count))
 
 
-def test_of_runs_in_one_file_the_last_one_counts() -> None:
-    log = ended(SHAPES) + "Loaded module: python3\n" + ended("KeyError: 'x'") + ended(MISSING)
-    found = problems(read(log=log))
-    assert found == {"file-missing": Status.FAIL}
-    earlier = findings(read(log=log))["shape-mismatch"]
-    assert earlier.status is Status.NOTE
-    assert "earlier run" in earlier.verdict.summary
-    by_name = [each.replace(":\n", f":\n{RUNPY}", 1) for each in (ended(SHAPES), ended(MISSING))]
-    assert problems(read(log="".join(by_name))) == {"file-missing": Status.FAIL}
+def test_what_ended_an_earlier_run_is_a_note_where_steps_follow() -> None:
+    log = read(log=ended(SHAPES) + steps(9) + ended(MISSING))
+    assert problems(log) == {"file-missing": Status.FAIL}
+    assert findings(log)["shape-mismatch"].status is Status.NOTE
+
+
+@pytest.mark.parametrize(
+    "between", ["", "stage 2\nloading last.pt\n", "saving the final model\n" * 200]
+)
+def test_without_steps_between_them_the_first_failure_counts(between: str) -> None:
+    log = steps(5) + ended(SHAPES) + between + ended(MISSING)
+    assert problems(read(log=log)) == {"shape-mismatch": Status.FAIL}
+
+
+def test_a_loop_of_crashes_is_one_event() -> None:
+    log = read(log=ended(SHAPES) * 5000)
+    assert [(each.name, each.count, each.recovered) for each in log.events] == [
+        ("shape-mismatch", 5000, False)
+    ]
+    assert not log.omitted
 
 
 @pytest.mark.parametrize(
@@ -133,6 +145,45 @@ def test_the_driver_counts_where_the_gpu_is_missed(after: str) -> None:
     assert first(DRIVER + after).check.slug == "driver-too-old"
 
 
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("assert torch.cuda.is_available()", "AssertionError"),
+        ("local = rank % torch.cuda.device_count()", "ZeroDivisionError: integer modulo by zero"),
+        ("name = torch.cuda.get_device_name(0)", "IndexError: list index out of range"),
+        ("step(batch)", "ValueError: No accelerator found"),
+    ],
+)
+def test_the_driver_counts_where_the_code_asks_for_the_gpu(code: str, error: str) -> None:
+    assert first(DRIVER + ended(error).replace("step(batch)", code)).check.slug == "driver-too-old"
+
+
+@pytest.mark.parametrize(
+    ("program", "slug"),
+    [
+        ("/data/gpu-user/train.py", "uncaught-exception"),
+        ("/env/cuda12/lib/site-packages/app/main.py", "uncaught-exception"),
+        ("/env/lib/site-packages/torch/cuda/random.py", "driver-too-old"),
+    ],
+)
+def test_the_place_of_a_file_asks_for_no_gpu(program: str, slug: str) -> None:
+    failed = "train.py" if "site-packages" in program else program
+    log = DRIVER + ended("KeyError: 'a'", program=failed).replace(
+        f'"{failed}", line 5', f'"{program}", line 5'
+    )
+    assert first(log).check.slug == slug
+
+
+def test_no_training_went_on_after_a_warning_that_a_failure_follows() -> None:
+    warned = findings(read(log=DRIVER + ended("AttributeError: 'tuple' has no a")))[
+        "driver-too-old"
+    ]
+    assert "names no GPU" in warned.verdict.summary
+    assert "went on" not in warned.verdict.summary
+    went_on = findings(read(log=DRIVER + steps(9)))["driver-too-old"]
+    assert "training went on after it" in went_on.verdict.summary
+
+
 def silent_for_days(line: str) -> str:
     start = "".join(
         f"2020-08-18 11:18:{second:02}.1: I core.cc:44] {line.format(second)}\n"
@@ -163,6 +214,21 @@ def test_a_loss_scale_of_0_is_a_setting_until_there_was_another() -> None:
     assert problems(read(log=fallen))["scaler-collapse"] is Status.FAIL
 
 
+def test_a_loss_scale_that_is_0_in_each_row_is_no_setting() -> None:
+    row = "step {} loss: {:.3f} loss_scale: 0.0 lr: 0.0001\n"
+    still = "".join(row.format(at, 2.5 + at % 3 / 100) for at in range(40))
+    assert problems(read(log=still))["scaler-collapse"] is Status.FAIL
+    falls = "".join(row.format(at, 2.5 - at / 20) for at in range(40))
+    assert problems(read(log=falls)) == {}
+    assert findings(read(log=falls))["scaler-collapse"].status is Status.NOTE
+    late = still + "".join(
+        f"step {at} loss: 2.4 loss_scale: 512 lr: 0.0001\n" for at in range(40, 50)
+    )
+    assert "scaler-collapse" not in problems(read(log=late))
+    setting = "float16_config ... loss_scale=0.0 initial_scale_power=16\n" * 16
+    assert problems(read(log=setting + steps(9))) == {}
+
+
 def test_a_rate_that_no_step_moves_is_no_fault_beside_a_collapsed_scale() -> None:
     row = "{{'loss': 0.0, 'grad_norm': 0.0, 'learning_rate': 0.0, 'epoch': 0.0{}}}\n"
     zero = "".join(map(row.format, range(9)))
@@ -172,10 +238,21 @@ def test_a_rate_that_no_step_moves_is_no_fault_beside_a_collapsed_scale() -> Non
     assert problems(read(log=moving))["learning-rate-zero"] is Status.FAIL
 
 
-def test_what_a_program_skips_is_no_failure() -> None:
-    error = "Attempting to deserialize object on CUDA device 7 but torch.cuda.device_count() is 6."
-    assert problems(read(log=f"[skip] Failed to load a.ckpt: {error}\nSaved results\n")) == {}
-    assert problems(read(log=ended(f"RuntimeError: {error}"))) == {"cuda-unavailable": Status.FAIL}
+@pytest.mark.parametrize(
+    ("line", "slug"),
+    [
+        ("Skipping batch 3: CUDA out of memory. Tried to allocate 2.00 GiB", "cuda-oom"),
+        ("Skipping validation: CUDA error: device-side assert triggered", "device-side-assert"),
+        ("Skipped: NCCL error: unhandled system error", "nccl-error"),
+    ],
+)
+def test_what_a_program_skips_is_overcome_by_steps_alone(line: str, slug: str) -> None:
+    assert problems(read(log=steps(5) + f"{line}\n" * 5)) == {slug: Status.FAIL}
+
+
+def test_a_checkpoint_that_is_skipped_hinders_no_training() -> None:
+    skipped = "Skipping resume: [Errno 2] No such file or directory: '/ckpt/last.pt'\n"
+    assert problems(read(log=skipped + steps(9))) == {}
 
 
 def test_code_about_nan_is_no_value() -> None:
@@ -187,6 +264,8 @@ def test_a_refused_command_line_is_named() -> None:
     usage = "usage: train.py [-h] [--fp16 FP16]\ntrain.py: error: "
     found = first(usage + "argument --fp16: Truthy value expected: got s\n")
     assert "command" in (found.fix or "")
+    both = first(usage + "argument --bf16: not allowed with argument --fp16\n")
+    assert (both.fix or "").startswith("Remove one of the two")
     assert problems(read(log="see train.py: error: handling is in the docs\n")) == {}
     assert problems(read(log=usage + "argument -x: expected one argument\n" + "step\n" * 60)) == {}
 
@@ -205,7 +284,7 @@ def test_a_program_that_a_library_starts_is_to_be_installed() -> None:
 
 
 NOT_ACTIVATED = "CondaError: Run 'conda init' before 'conda activate'\n"
-IMPORT = "ModuleNotFoundError: No module named 'jsonlines'"
+IMPORT = "ModuleNotFoundError: No module named 'transformers'"
 
 
 @pytest.mark.parametrize(
@@ -224,6 +303,21 @@ def test_a_package_is_missing_where_no_environment_was_activated(line: str) -> N
     assert problems(read(log=line + "step 1 loss 2.5\nstep 2 loss 2.4\n")) == {}
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        ended("ModuleNotFoundError: No module named 'utils'"),
+        ended("ModuleNotFoundError: No module named 'torch._dynamo.old'"),
+        ended("ImportError: cannot import name 'AdamW' from 'transformers' (/env/t/__init__.py)"),
+        "step 0 loss: 2.5 lr: 0.1\nstep 1 loss: 2.4 lr: 0.1\n" + ended(IMPORT),
+    ],
+)
+def test_an_import_may_fail_for_another_reason_than_an_environment(after: str) -> None:
+    found = first(NOT_ACTIVATED + after)
+    assert found.check.slug == "import-failed"
+    assert "conda activate NAME" not in (found.verdict.fix or "")
+
+
 def test_a_data_set_that_is_not_found_is_a_path() -> None:
     assert first(ended("Exception: Dataset not found.")).check.slug == "file-missing"
     for line in (
@@ -234,30 +328,40 @@ def test_a_data_set_that_is_not_found_is_a_path() -> None:
         assert problems(read(log=line + "\n")) == {}
 
 
-def test_a_run_that_was_started_again_after_a_ctrl_c_is_not_interrupted() -> None:
-    stopped = ended("KeyboardInterrupt")
-    assert problems(read(log=stopped + "Test: [430/1814] Batch 0.409\n" * 200)) == {}
-    assert problems(read(log=stopped + "terminated worker\n" * 20)) == {"interrupted": Status.FAIL}
-    ranks = "".join(f"[rank{rank}]: stopping\n" for rank in range(4)) * 50
-    assert problems(read(log=stopped + ranks)) == {"interrupted": Status.FAIL}
-    assert problems(read(log=ended(SHAPES) + "Test: [430/1814]\n" * 200)) != {}
+AGAIN = "".join(f"wandb:  {each}\n" for each in ("loss 0.4", "train/loss 0.3", "grad_norm 1.2"))
+
+
+@pytest.mark.parametrize("size", [0, 9000], ids=["small", "scanned"])
+@pytest.mark.parametrize("prefix", ["", "[rank0]: "])
+def test_values_that_are_printed_again_at_the_end_are_no_steps(size: int, prefix: str) -> None:
+    again = AGAIN.replace("wandb", f"{prefix}wandb") * 3
+    log = "loading the data, part after part\n" * size + steps(9) + ended(SHAPES)
+    assert problems(read(log=log + again)) == {"shape-mismatch": Status.FAIL}
+    assert problems(read(log=log + steps(9) + again)) == {}
+
+
+@pytest.mark.parametrize(
+    "after", ["", "terminated worker\n" * 20, "wandb: accuracy/3 \u2581\u2582\u2583\n" * 300]
+)
+def test_what_is_printed_below_a_ctrl_c_is_no_run(after: str) -> None:
+    log = steps(5) + ended("KeyboardInterrupt") + after
+    assert problems(read(log=log)) == {"interrupted": Status.FAIL}
+
+
+def test_a_training_that_was_started_again_after_a_ctrl_c_is_not_interrupted() -> None:
+    assert problems(read(log=ended("KeyboardInterrupt") + steps(20))) == {}
 
 
 ACCOUNT = (
     "Root Cause (first observed failure):\n[0]:\n  time      : 2023-10-17_00:38:34\n"
     "  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 31937)\n====\n"
 )
-QUIETLY = "Fetching the next part of the data\n" * 600
-
-
-def test_a_job_that_was_appended_below_a_launchers_account_is_another_one() -> None:
-    failed = ended(SHAPES) + ACCOUNT
-    assert problems(read(log=failed + QUIETLY)) == {}
-    assert problems(read(log=failed + QUIETLY + ENDED)) == {"scheduler-ended": Status.FAIL}
+QUIETLY = "Evaluating: 3/700 [00:03]\n" * 600
 
 
 @pytest.mark.parametrize(
-    "after", ["closing\n" * 90, QUIETLY + ended(MISSING), QUIETLY + ended(MISSING) + ACCOUNT]
+    "after",
+    ["", "closing\n" * 90, QUIETLY, QUIETLY + ENDED, QUIETLY + ended(MISSING) + ACCOUNT],
 )
-def test_what_follows_the_account_closely_is_of_the_same_job(after: str) -> None:
+def test_no_number_of_lines_below_a_launchers_account_makes_another_job(after: str) -> None:
     assert problems(read(log=ended(SHAPES) + ACCOUNT + after))["shape-mismatch"] is Status.FAIL

@@ -29,6 +29,8 @@ def codes(text: str) -> set[str]:
     [
         (f"NVIDIA-SMI 475.14  Driver Version: 475.14  CUDA Version: 11.4\n{CPU_BUILD}", {"TOR002"}),
         (f"我的显卡是2080ti\n{CPU_BUILD}", {"TOR002"}),
+        (f"AMD Ryzen 9 5950X, GPU 3060\n{CPU_BUILD}", {"TOR002"}),
+        (f"My GPU is an AMD RX 7900 XTX, the README asks for a GPU 3060\n{CPU_BUILD}", set()),
         (CPU_BUILD, set()),
         (f"I use the CPU only.\n{CPU_BUILD}", set()),
         (f"- Platform: macOS-15.1-arm64-arm-64bit\n- PyTorch version: 2.9.0\n{CPU_BUILD}", set()),
@@ -67,6 +69,7 @@ def test_a_gpu_is_known_by_its_number_beside_a_kernel_without_code(
     [
         (LISTED_XIDS, {"GPU001", "GPU003"}),
         (LISTED_XIDS.replace("Xid 79", "Xid 31").replace("GPU has fallen off the bus", "x"), set()),
+        ("Xid 79 (PCI:0000:46:00): GPU has fallen off the bus\nRTX 4090, torch 2.5.1\n", set()),
         (f"{SMI}We alert on Xid 79 (PCI:0000:46:00) and drain the node.\n", set()),
         (f"{SMI}| 79 | GPU has fallen off the bus | RESTART_BM |\n", set()),
     ],

@@ -249,11 +249,17 @@ def _longest_run(flags: list[bool]) -> tuple[int, int] | None:
 
 def scale_holds(log: Log) -> Verdict:
     skipped = each_curve(log, "skipped_steps", _skips)
-    return skipped if skipped.status is Status.FAIL else each_curve(log, "loss_scale", _scale)
+    return (
+        skipped
+        if skipped.status is Status.FAIL
+        else each_curve(log, "loss_scale", lambda curve: _scale(log, curve))
+    )
 
 
 MOSTLY, ROWS = 0.5, 10
 """Share of the logged rows, and their number, in which steps were skipped. Our own numbers."""
+LEARNS = 0.9
+"""Share of its first level that a loss falls to whose steps move the weights. Our own number."""
 
 
 def _skips(skipped: Curve) -> Verdict:
@@ -269,10 +275,25 @@ def _skips(skipped: Curve) -> Verdict:
     )
 
 
-def _scale(scale: Curve) -> Verdict:
-    """A scale of 0 at first is a setting: it is to be found."""
+def _always_0(log: Log, scale: Curve) -> Verdict:
+    """A scale of 0 in the rows of the loss: no step moves a weight. Elsewhere it is a setting."""
+    loss = partner(log, scale, "loss")
+    shared = [] if loss is None else [step for step in scale.steps if step in set(loss.steps)]
+    if loss is None or len(shared) < ROWS:
+        return ok("the log states a loss scale of 0, and logs none beside the loss")
+    early, late = series.thirds([each for each in values_of(loss) if math.isfinite(each)] or [0.0])
+    summary, places = f"the loss scale is 0 at {len(shared):,} steps", (place_at(scale, 0),)
+    if late < LEARNS * early:
+        return note(f"{summary}, and the loss falls: no scaler is in use", places=places)
+    return fail(f"{summary}; at least 1 is needed", places=places)
+
+
+def _scale(log: Log, scale: Curve) -> Verdict:
+    """A scale of 0 at first is a setting, if it moves later: it is to be found."""
     values = values_of(scale)
     moved = next((at for at, value in enumerate(values) if value), len(values))
+    if moved == len(values):
+        return _always_0(log, scale)
     low = next((at for at, value in enumerate(values) if value < 1 and at >= moved), None)
     if low is not None:
         return fail(

@@ -184,11 +184,13 @@ ROWS = (
             r"does not define module export function",
             r"No module named '(?:[\w.]{1,80}\.)?(?:_C\w{0,20}|_ext|_cuda|\w{1,60}_cuda|"
               r"\w{1,40}_ext|\w{1,40}_cpp|amp_C|fused_layer_norm_cuda)'",
-            r"cannot import name '_(?:C|ext)\w{0,20}'"),
+            r"No module named '[\w.]{1,80}\.(?:csrc|data_utils_fast|token_block_utils_fast)'",
+            r"cannot import name '(?:_(?:C|ext)\w{0,20}|csrc)'"),
         examples=("ModuleNotFoundError: No module named 'diff_gaussian_rasterization'",
             "AttributeError: 'NoneType' object has no attribute 'causal_conv1d_fwd'",
             "ImportError: dynamic module does not define module export function (PyInit__C)",
             "ModuleNotFoundError: No module named 'mmcv._ext'",
+            "ModuleNotFoundError: No module named 'fairseq.data.data_utils_fast'",
             "ImportError: cannot import name '_C' from 'detectron2' "
               "(/work/detectron2/__init__.py)"),
         wordings=(

@@ -181,6 +181,13 @@ ROWS = (
         ),
         wordings=(
             Wording(
+                r"\.py: error: argument [^\n]{1,300}: not allowed with argument ",
+                "train.py: error: argument --bf16: not allowed with argument --fp16",
+                "Two arguments of the command line exclude each other.",
+                "Remove one of the two arguments that the message names from the command or the "
+                "job script; look also into what it puts together from variables.",
+            ),
+            Wording(
                 r"\.py: error: argument [^\n]{1,300}: (?!invalid choice)",
                 "train.py: error: argument --fp16: Truthy value expected: got s",
                 "An argument of the command line has a value of another type than it takes, or "
