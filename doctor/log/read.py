@@ -220,7 +220,7 @@ class FileReader:
             rank=self.rank,
             problem=self.problem,
             finished=self.collector.finished,
-            starts=starts,
+            starts=tuple(sorted({*starts, *self.curves.counters.starts()})),
             scratch=scratch,
         )
         return FileResult(

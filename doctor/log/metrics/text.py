@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, TESTED, Curves
+from doctor.log.metrics.counters import epoch_of
+from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, TESTED, TRAINED, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
 EVALUATION = ("val", "valid", "validation", "eval", "test", "dev")
@@ -114,10 +115,18 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     if not values or set(values) == {RATE}:
         return
     again = _goes_on(values, lower, curves)
+    step = _step(steps, lower)
+    if TRAINED & values.keys():
+        curves.counters.read(epoch_of(lower), step, line)
+    curves.append(step, values, line, again=again)
+
+
+def _step(steps: dict[str, float], lower: bytes) -> int | None:
+    """The step that a row names."""
     step = next((int(steps[name]) for name in STEPS if _whole(steps.get(name))), None)
     if step is None and (b"step" in lower or b"iter" in lower) and (bare := BARE.search(lower)):
-        step = int(bare[1])
-    curves.append(step, values, line, again=again)
+        return int(bare[1])
+    return step
 
 
 def _goes_on(values: dict[str, float], lower: bytes, curves: Curves) -> bool:
