@@ -74,16 +74,25 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
             "rank that it names",
             places=(place_of(summaries[0]),),
         )
-    if problems := [file for file in log.files if file.problem]:
-        return unknown(
-            f"nothing was recognized in {read}; {len(problems)} not read to the end: "
-            f"{problems[0].path}: {problems[0].problem}"
-        )
+    if unread := _unread(log, read):
+        return unread
     noted = story.overcome or story.warnings
     also = " that ended the training" if noted else ""
     return unknown(
         f"{_completed(log)}no known failure{also} in {read}; that is no proof of a healthy training"
     )
+
+
+def _unread(log: Log, read: str) -> Verdict | None:
+    """That there is nothing to read, or that not all of it was read."""
+    if problems := [file for file in log.files if file.problem]:
+        return unknown(
+            f"nothing was recognized in {read}; {len(problems)} not read to the end: "
+            f"{problems[0].path}: {problems[0].problem}"
+        )
+    if log.files and not any(file.bytes or file.lines for file in log.files):
+        return unknown("the log is empty: nothing was written to it")
+    return None
 
 
 def _completed(log: Log) -> str:
