@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
-from doctor.checks.log import curves
+from doctor.checks.log import apart, curves
 from doctor.checks.log import flight_recorder as flight_checks
 from doctor.checks.log.checkpointed import CHECKPOINTED, HARMLESS, trains
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, BY_SLUG, CLASSES
@@ -226,12 +226,22 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         is_warned = _is_warned(row) and not earlier
         return warning if is_warned else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
-        return skip(consequence(own, story.first))
+        return _beside_first(row, own, log, torch)
     if row.id == WITHOUT_GPU[0] and (found := on_cpu(log)):
         return found
     if row.id == SCALER and any(curve.name in SCALES for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
+
+
+def _beside_first(row: Cause, own: list[LogEvent], log: Log, torch: Torch | Unknown) -> Verdict:
+    """A consequence of the first cause; a note on what begins a failure of another run."""
+    story = story_of(log)
+    separate = apart.split(story.others, story.first)[1] if story.first else []
+    if story.first is None or not separate or separate[0] not in own:
+        return skip(consequence(own, separate[0] if own[0] in separate else story.first))
+    suffix = f"; it does not follow from {story.first.name}, and may be of another run"
+    return replace(_warning(row, own, log, torch, suffix), status=Status.NOTE)
 
 
 def _warned_of(row: Cause, events: list[LogEvent], log: Log, torch: Torch | Unknown) -> Verdict:

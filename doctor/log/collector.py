@@ -49,8 +49,8 @@ NUMBER_OF_A_LIST = re.compile(r"\s*\[\d+\]:\s*$")
 MOST_CONTINUED = 8
 """Lines below an exception that may belong to its message."""
 OTHER = re.compile(
-    r"During handling|The above exception|Exception ignored|[\[(=*#-]|\d|[IWEF]\d{4} |\w{0,40}:? "
-    r"?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
+    r"During handling|The above exception|Exception ignored|slurmstepd|srun: |[\[(=*#-]|"
+    r"\d|[IWEF]\d{4} |\w{0,40}:? ?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
 )
 """How a line begins that is no part of the message above it."""
 PASSED_OVER = re.compile(r"\W{0,3}[Ss]kip(?:ped|ping)?\b")
