@@ -36,6 +36,9 @@ LONGEST = 4000
 CODE = ("    ", "│", "|")
 STARTERS = {"_run_module_as_main", "_run_code"}
 """Functions of runpy, below which a program begins that was started with -m."""
+PACKAGE = re.compile(r"(?:site|dist)-packages/(\w{1,60})[/.]")
+CONNECTING = {"urllib3", "requests", "httpx", "httpcore", "aiohttp", "anyio", "websocket",
+              "websockets", "grpc", "tenacity", "backoff"}  # fmt: skip
 OF_FRAME = ('  File "', "    ")
 INSIDE = (" ", "\t", "│", "╭", "╰", "|", "❱", "+", "^", "~")
 
@@ -55,6 +58,8 @@ class Traceback:
     """The line of that frame as the traceback has it."""
     functions: deque[str] = field(default_factory=lambda: deque(maxlen=24))
     """Of the last frames, the innermost last."""
+    package: str = ""
+    """Of the last frame in an installed package that is none of those that make connections."""
     program: str = ""
     """The file that Python was started with, where the traceback begins at its first level."""
     _is_own: bool = False
@@ -69,6 +74,8 @@ class Traceback:
                 self.program = match[1]
             self.functions.append(match[3] or "")
             self._is_own = not is_installed(match[1])
+            if (package := PACKAGE.search(match[1])) and package[1] not in CONNECTING:
+                self.package = package[1]
             if self._is_own:
                 self.code = f"{match[1]}:{match[2]}" + (f" in {match[3]}" if match[3] else "")
                 self.source = ""
