@@ -17,6 +17,7 @@ from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log, LogEvent
 from doctor.judge.known_errors import further
 from doctor.judge.place import Place
+from doctor.log.collector import PACKAGE
 from doctor.log.tracebacks import bare_exception
 
 CAUGHT = re.compile(r"Caught \w{1,60} in (?:DataLoader worker|pin memory|replica)")
@@ -69,7 +70,7 @@ def detail_of(row: Cause, event: LogEvent) -> str:
 def fix_of(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
     if (named := refined(row, event)) is not row:
-        return fitted(named, text_of(event)).fix
+        return fitted(named, f"{text_of(event)}{_asked(event)}").fix
     if (of_event := fitted(row, text_of(event))).fix != row.fix:
         return of_event.fix
     for remedy in row.remedies:
@@ -79,6 +80,11 @@ def fix_of(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str
         if version and _holds(version, remedy.since, remedy.until):
             return remedy.fix
     return row.fix
+
+
+def _asked(event: LogEvent) -> str:
+    package = event.groups.get(PACKAGE, "")
+    return f"\nasked by {package}" if package else ""
 
 
 def causes_of(row: Cause, event: LogEvent) -> tuple[Cause, ...]:

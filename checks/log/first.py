@@ -6,7 +6,7 @@ from itertools import groupby
 
 from doctor._util.records import Unknown
 from doctor._util.units import counted
-from doctor.checks.log import conditions, restarts
+from doctor.checks.log import apart, conditions, restarts
 from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import resources
 from doctor.checks.log.differential.decide import decided
@@ -24,7 +24,7 @@ from doctor.checks.log.event_texts import (
     where,
 )
 from doctor.checks.log.standstill import standstill
-from doctor.checks.log.story import class_of, story_of
+from doctor.checks.log.story import CANCELLED, class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
 from doctor.facts.interpreter import Torch
@@ -47,6 +47,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     assert story.first is not None
     others = [event for event in story.others if class_of(event).role != "summary"]
     event, named = story.first, refined(row, story.first)
+    others, separate = apart.split(others, event)
     reasons = conditions.reasons_of(log, (row.id, named.id), event.path, event.line)
     named = reasons[0][0] if reasons else named
     culprit = waited_for(log) if row.id == TIMEOUT else None
@@ -57,11 +58,14 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     hung = standstill(event, log) if event.name in ENDED_FROM_OUTSIDE else None
     stood = f"; {hung.summary}" if hung else ""
     message = f"first cause, {where(event)}: {about}{detail_of(row, event)}{stood}"
+    message += beside(separate)
+    unclear = bool(hung and hung.known) or (event.name == CANCELLED and bool(separate))
     places = (
         place_of(event),
         *conditions.places_of(reasons),
         *_own_frame(event),
-        *_folded(others, event),
+        *_folded(others, event, "consequence"),
+        *_folded(separate, event, "no consequence"),
     )
     causes = tuple(dict.fromkeys((named, *causes_of(row, event))))
     ids = tuple(each.id for each in causes if each.messages)
@@ -91,7 +95,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         *commands_of(named, event),
         fix=joined(fix, _of_other_node(row, log)),
         owner=fitted(named, text_of(event)).owner,
-        retry="fix" if lost else "" if hung and hung.known else restarts.outlook(named, event, log),
+        retry="fix" if lost else "" if unclear else restarts.outlook(named, event, log),
         places=places[: MOST_PLACES + 1],
         causes=ids,
         sources=decision.cause.sources if decision else (),
@@ -126,19 +130,27 @@ def _own_frame(event: LogEvent) -> tuple[Place, ...]:
     )
 
 
+def beside(separate: list[LogEvent]) -> str:
+    """That there is a failure which does not follow from the first cause."""
+    if not separate:
+        return ""
+    event = separate[0]
+    return f"; {where(event)} is no consequence of it: {detail_of(class_of(event), event)}"
+
+
 def consequence(events: list[LogEvent], first: LogEvent | None) -> str:
     count = sum(event.count for event in events)
     after = f", taken as a consequence of {class_of(first).code} {first.name}" if first else ""
     return f"{counted(count, 'line')}, first at {where(events[0])}{after}"
 
 
-def _folded(events: list[LogEvent], first: LogEvent) -> list[Place]:
+def _folded(events: list[LogEvent], first: LogEvent, kind: str) -> list[Place]:
     """One place for each class of consequences, with the ranks and the delay."""
     by_class = sorted(events, key=lambda event: event.name)
     places = []
     for name, same in groupby(by_class, key=lambda event: event.name):
         members = list(same)
-        places.append(place_of(members[0], f"consequence: {name}{_spread(members, first)}"))
+        places.append(place_of(members[0], f"{kind}: {name}{_spread(members, first)}"))
     return sorted(places, key=lambda place: (place.path, place.line))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
-from doctor.checks.log import curves
+from doctor.checks.log import apart, curves
 from doctor.checks.log import flight_recorder as flight_checks
 from doctor.checks.log.checkpointed import CHECKPOINTED, HARMLESS, trains
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, BY_SLUG, CLASSES
@@ -74,16 +74,25 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
             "rank that it names",
             places=(place_of(summaries[0]),),
         )
-    if problems := [file for file in log.files if file.problem]:
-        return unknown(
-            f"nothing was recognized in {read}; {len(problems)} not read to the end: "
-            f"{problems[0].path}: {problems[0].problem}"
-        )
+    if unread := _unread(log, read):
+        return unread
     noted = story.overcome or story.warnings
     also = " that ended the training" if noted else ""
     return unknown(
         f"{_completed(log)}no known failure{also} in {read}; that is no proof of a healthy training"
     )
+
+
+def _unread(log: Log, read: str) -> Verdict | None:
+    """That there is nothing to read, or that not all of it was read."""
+    if problems := [file for file in log.files if file.problem]:
+        return unknown(
+            f"nothing was recognized in {read}; {len(problems)} not read to the end: "
+            f"{problems[0].path}: {problems[0].problem}"
+        )
+    if log.files and not any(file.bytes or file.lines for file in log.files):
+        return unknown("the log is empty: nothing was written to it")
+    return None
 
 
 def _completed(log: Log) -> str:
@@ -215,12 +224,22 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         warning = _warning(row, own, log, torch, f"; {after}")
         return warning if _is_warned(row) else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
-        return skip(consequence(own, story.first))
+        return _beside_first(row, own, log, torch)
     if row.id == WITHOUT_GPU[0] and (found := on_cpu(log)):
         return found
     if row.id == SCALER and any(curve.name in SCALES for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
+
+
+def _beside_first(row: Cause, own: list[LogEvent], log: Log, torch: Torch | Unknown) -> Verdict:
+    """A consequence of the first cause; a note on what begins a failure of another run."""
+    story = story_of(log)
+    separate = apart.split(story.others, story.first)[1] if story.first else []
+    if story.first is None or not separate or separate[0] not in own:
+        return skip(consequence(own, separate[0] if own[0] in separate else story.first))
+    suffix = f"; it does not follow from {story.first.name}, and may be of another run"
+    return replace(_warning(row, own, log, torch, suffix), status=Status.NOTE)
 
 
 def _warned_of(row: Cause, events: list[LogEvent], log: Log, torch: Torch | Unknown) -> Verdict:

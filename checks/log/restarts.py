@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from doctor.checks.log.culprit import LOSSES, TIMEOUT, trained_before
 from doctor.checks.log.differential.run import Run
+from doctor.checks.log.story import CONFIRMED, KILLED
 from doctor.errors.cause import Cause
 from doctor.facts.log import Log, LogEvent
 
@@ -32,6 +33,8 @@ def outlook(row: Cause, event: LogEvent, log: Log) -> str:
     """In the words of `Cause.retry`; "" where it is not known."""
     if not row.messages or (row.id in OF_THE_MEETING and not trained_before(log, event)):
         return "fix" if row.messages and row.retry == "fix" else ""
+    if event.name == KILLED and not CONFIRMED & event.groups.keys():  # by whom is not known
+        return ""
     return row.retry
 
 

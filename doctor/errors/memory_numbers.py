@@ -33,6 +33,8 @@ PIECES = 0.03
 """Share of the GPU from which on reserved and unused memory is worth joining. Our own number."""
 IN_USE = 0.85
 """Share of the GPU in use from which on joining the pieces only delays the end. Our own number."""
+LARGE = 0.25
+"""Share of the GPU from which on one request is of a batch that is too large. Our own number."""
 LARGEST = (
     "No GPU serves this request beside the model: look for the one sample that is far longer than "
     "the others, a shape that is wrong, an attention mask or logits of the whole sequence, or a "
@@ -129,10 +131,25 @@ def describe_oom(text: str) -> Described | None:
         return foreign
     others = _others(numbers, head)
     pieces = max(request, PIECES * capacity)
+    if LARGE * capacity < request and not others:
+        return _large(numbers, head)
     if numbers.reserved is not None and numbers.reserved >= pieces and own < IN_USE * capacity:
         mostly = numbers.missing is not None and numbers.missing > capacity / 2
         return (mostly and others) or _fragmented(numbers, head)
     return others or _full(numbers, head)
+
+
+def _large(numbers: Numbers, head: str) -> Described:
+    """One tensor of such a size is of a batch: room for one more is not enough."""
+    share = 100 * (numbers.request or 0.0) / (numbers.capacity or 1.0)
+    return Described(
+        FULL,
+        f"{head}, {share:.0f} % of it at once: the step needs more than the GPU has",
+        "A smaller batch or shorter sequences: a single tensor of this step takes that much. Where "
+        "nothing is trained (embeddings, an evaluation), call the model under torch.no_grad(), in "
+        "batches. In a training: a smaller micro-batch with gradient accumulation, gradient "
+        "checkpointing, or shards with FSDP or ZeRO-3.",
+    )
 
 
 def _fragmented(numbers: Numbers, head: str) -> Described:

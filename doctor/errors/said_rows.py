@@ -127,6 +127,66 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "disk-full",
+        r"(?P<name>triton)/runtime/cache\.py",
+        "Move the cache of {name} to a disk with room: export TRITON_CACHE_DIR=/DIRECTORY "
+        "(~/.triton by default).",
+    ),
+    (
+        "disk-full",
+        r"torch/(?P<name>_inductor)/",
+        "Move the cache of torch.compile to a disk with room: export TORCHINDUCTOR_CACHE_DIR="
+        "/DIRECTORY (below /tmp by default).",
+    ),
+    (
+        "disk-full",
+        r"torch/utils/(?P<name>cpp_extension)\.py",
+        "Move what torch compiles to a disk with room: export TORCH_EXTENSIONS_DIR=/DIRECTORY "
+        "(~/.cache/torch_extensions by default).",
+    ),
+    (
+        "disk-full",
+        r"(?P<name>huggingface_hub)/|transformers/utils/hub\.py",
+        "Move the cache of the hub to a disk with room: export HF_HOME=/DIRECTORY "
+        "(~/.cache/huggingface by default).",
+    ),
+    (
+        "disk-full",
+        r"(?P<name>datasets)/(?:arrow_writer|builder|arrow_dataset)\.py",
+        "Move the cache of {name} to a disk with room: export HF_DATASETS_CACHE=/DIRECTORY "
+        "(~/.cache/huggingface/datasets by default).",
+    ),
+    (
+        "disk-full",
+        r"torch/(?P<name>hub)\.py",
+        "Move the cache of torch.{name} to a disk with room: export TORCH_HOME=/DIRECTORY "
+        "(~/.cache/torch by default).",
+    ),
+    (
+        "disk-full",
+        r"-packages/(?P<name>wandb)/",
+        "Move the files of {name} to a disk with room: export WANDB_DIR=/DIRECTORY "
+        "WANDB_CACHE_DIR=/DIRECTORY WANDB_DATA_DIR=/DIRECTORY.",
+    ),
+    (
+        "network-missing",
+        r"Pool\(host='(?P<host>[\w.:-]{1,100})', port=(?P<port>\d{1,5})\).{0,900}"
+        r"Connection refused.{0,900}\nasked by (?P<package>[\w.-]{1,60})",
+        "Start what is to listen at {host}:{port}, which {package} asks for, or correct that "
+        "address.",
+    ),
+    (
+        "network-missing",
+        r"Pool\(host='(?P<host>[\w.:-]{1,100})', port=(?P<port>\d{1,5})\).{0,900}"
+        r"Connection refused",
+        "Start what is to listen at {host}:{port}, or correct that address.",
+    ),
+    (
+        "environment-not-activated",
+        r"Could not find conda environment: (?P<name>[\w./-]{1,100})",
+        "Correct the name: conda finds no environment {name}.",
+    ),
+    (
+        "disk-full",
         r"(?P<mount>/\S{0,200}) \(\S{1,12}\) is full; "
         r"(?P<other>/\S{0,200}) has (?P<free>\S{1,8}) free",
         "{mount} is full, whatever other disks have: move what is written there (output_dir, the "

@@ -29,6 +29,8 @@ RECOVERED = 3
 do not wait for each other log a line or two after one of them failed."""
 LOOK_BACK = 60
 """Lines before an event in which its time is looked for."""
+PACKAGE = "of_package"
+"""Group of an event: the package whose code met it."""
 QUIET, LAST_LINE = "quiet", "last_line"
 """Groups of an event before which nothing was written for so many seconds, and what was last."""
 FEWEST_GAPS, FAR_APART = 5, 20
@@ -48,8 +50,9 @@ NUMBER_OF_A_LIST = re.compile(r"\s*\[\d+\]:\s*$")
 MOST_CONTINUED = 8
 """Lines below an exception that may belong to its message."""
 OTHER = re.compile(
-    r"During handling|The above exception|Exception ignored|[\[(=*#-]|\d|[IWEF]\d{4} |\w{0,40}:? "
-    r"?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
+    r"During handling|The above exception|Exception ignored|slurmstepd|srun: |[\[(=*#-]|"
+    r"\d|[IWEF]\d{4} |\w{0,40}:? ?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)|"
+    r"(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
 )
 """How a line begins that is no part of the message above it."""
 _TRIED_AGAIN = re.compile(TRIED_AGAIN)
@@ -76,6 +79,12 @@ class _Event:
     last_line: int = 0
     last_time: float | None = None
     recovered: bool = False
+
+    def quote(self, traceback: Traceback | None, text: str) -> None:
+        """A further line of the class; its frames where the first one had none."""
+        frames = tuple(map(excerpt, traceback.frames)) if traceback else ()
+        if len(self.excerpt) < MOST_LINES:
+            self.excerpt += (*(frames if len(self.excerpt) == 1 else ()), text)
 
 
 @dataclass(slots=True)
@@ -204,10 +213,10 @@ class Collector:
             self._current[name, rank] = event
             if traceback or bare_exception(line.text):
                 self._open(event, line)
-        for key, text in _groups(match).items():
+        for key, text in {**_of_traceback(traceback), **_groups(match)}.items():
             event.groups.setdefault(key, text)
-        if event.count and len(event.excerpt) < MOST_LINES:
-            event.excerpt += (excerpt(line.text, match.start()),)
+        if event.count:
+            event.quote(traceback, excerpt(line.text, match.start()))
         event.count += 1
         event.progress, event.last_line = self.progress, line.number
         event.last_time = time_of(line.text) or event.last_time
@@ -221,12 +230,7 @@ class Collector:
         before: Iterable[str],
         harmless: bool,
     ) -> _Event:
-        groups = _groups(match)
-        if traceback and traceback.code:
-            groups.setdefault("code", excerpt(traceback.code))
-            groups.setdefault("source", excerpt(traceback.source.strip()))
-        if traceback and traceback.functions:
-            groups.setdefault("functions", " ".join(filter(None, traceback.functions)))
+        groups = {**_of_traceback(traceback), **_groups(match)}
         text = excerpt(line.text, match.start())
         frames = map(excerpt, traceback.frames) if traceback else ()
         lines = (line.text, *islice(before, LOOK_BACK))
@@ -276,6 +280,19 @@ class Collector:
             last_time=event.last_time,
             recovered=event.recovered or overcome,
         )
+
+
+def _of_traceback(traceback: Traceback | None) -> dict[str, str]:
+    """What the frames above an exception say of it, as groups of its event."""
+    groups: dict[str, str] = {}
+    if traceback and traceback.code:
+        groups["code"] = excerpt(traceback.code)
+        groups["source"] = excerpt(traceback.source.strip())
+    if traceback and traceback.functions:
+        groups["functions"] = " ".join(filter(None, traceback.functions))
+    if traceback and traceback.package:
+        groups[PACKAGE] = traceback.package
+    return groups
 
 
 def quiet_before(time: float, before: list[float | None]) -> float:

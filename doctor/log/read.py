@@ -24,7 +24,7 @@ from doctor.log.metrics.kept import KeptRows
 from doctor.log.metrics.runs import CUES as RUN_CUES
 from doctor.log.metrics.runs import runs_of
 from doctor.log.metrics.scores import ALL_CUES, read_scores
-from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
+from doctor.log.opening import HEAD, READ_ERRORS, STDIN, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
 from doctor.log.scan import Scanner
@@ -34,6 +34,8 @@ from doctor.log.text import TextReader
 if TYPE_CHECKING:
     from doctor.log.ahead import Ahead, Part
 
+PIPED = "stdin"
+"""What a text is called that was piped in."""
 MOST_BYTES = 1 << 40
 """Bytes of a compressed file that are read after decompression."""
 RATIO = 200
@@ -151,7 +153,7 @@ def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
 
 def read_file(reader: FileReader) -> FileResult:
     """One file, as far as it can be read."""
-    return _read_source(opened(reader.path), reader)
+    return _read_source(opened(reader.source), reader)
 
 
 def _read_parts(parts: Sequence[Part], ahead: Ahead, reader: FileReader) -> FileResult:
@@ -189,12 +191,12 @@ class FileReader:
     def __init__(
         self, path: str, kinds: Kinds, scanner: Scanner, rank: int | None, values: int = MOST
     ) -> None:
-        self.path, self.rank = path, rank
+        self.source, self.path, self.rank = path, PIPED if path == STDIN else path, rank
         self.kind, self.problem, self.bytes = "text", "", 0
-        self.curves = Curves(path, rank, values)
+        self.curves = Curves(self.path, rank, values)
         self.short = b""
         self.rows = KeptRows((*ALL_CUES, *RUN_CUES))
-        self.collector = Collector(path, kinds.gate, rank)
+        self.collector = Collector(self.path, kinds.gate, rank)
         self.text = TextReader(self.collector, self.curves, kinds, scanner)
 
     def keep(self, block: bytes) -> None:
@@ -220,7 +222,7 @@ class FileReader:
             rank=self.rank,
             problem=self.problem,
             finished=self.collector.finished,
-            starts=starts,
+            starts=tuple(sorted({*starts, *self.curves.counters.starts()})),
             scratch=scratch,
         )
         return FileResult(

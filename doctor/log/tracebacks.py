@@ -34,6 +34,9 @@ BARE_CUES = (b"Error:", b"Exception:", b".py: error:")
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
 CODE = ("    ", "│", "|")
+PACKAGE = re.compile(r"(?:site|dist)-packages/(\w{1,60})[/.]")
+CONNECTING = {"urllib3", "requests", "httpx", "httpcore", "aiohttp", "anyio", "websocket",
+              "websockets", "grpc", "tenacity", "backoff"}  # fmt: skip
 OF_FRAME = ('  File "', "    ")
 INSIDE = (" ", "\t", "│", "╭", "╰", "|", "❱", "+", "^", "~")
 
@@ -53,6 +56,8 @@ class Traceback:
     """The line of that frame as the traceback has it."""
     functions: deque[str] = field(default_factory=lambda: deque(maxlen=24))
     """Of the last frames, the innermost last."""
+    package: str = ""
+    """Of the last frame in an installed package that is none of those that make connections."""
     _is_own: bool = False
 
     def add(self, body: str) -> None:
@@ -63,6 +68,8 @@ class Traceback:
             self.frames.clear()
             self.functions.append(match[3] or "")
             self._is_own = not is_installed(match[1])
+            if (package := PACKAGE.search(match[1])) and package[1] not in CONNECTING:
+                self.package = package[1]
             if self._is_own:
                 self.code = f"{match[1]}:{match[2]}" + (f" in {match[3]}" if match[3] else "")
                 self.source = ""

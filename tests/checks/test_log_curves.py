@@ -405,6 +405,25 @@ def test_a_spike_that_stays_is_a_failure_and_its_harbinger_is_named() -> None:
     assert spike.places[0].line == 101
 
 
+def test_the_remedy_after_nan_names_what_the_log_has() -> None:
+    """Without a learning rate none is spoken of as one that moved; the first sentence acts."""
+    losses = loss([2.0, 1.9, NAN, NAN, NAN])
+    fix = findings(with_curves(losses))["loss-nonfinite"].fix
+    assert fix.startswith("Go back to the last checkpoint without NaN")
+    assert "scaler" not in fix
+    fixed = curve("learning_rate", [1e-5] * 5)
+    assert "scaler" in findings(with_curves(losses, fixed))["loss-nonfinite"].fix
+
+
+def test_a_single_row_is_not_taken_for_the_start_of_a_run() -> None:
+    row = "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1.2e-05, 'epoch': 2.31}\n"
+    one = findings(read(log=row))["loss-zero-gradnorm-nan"]
+    assert one.status is Status.FAIL
+    assert "start again" not in one.fix
+    assert "at step 1" not in one.verdict.places[0].text
+    assert "start again" in findings(read(log=row * 6))["loss-zero-gradnorm-nan"].fix
+
+
 def test_the_remedy_after_nan_depends_on_whether_the_optimizer_stepped() -> None:
     bad = (loss([2.0, 0.0, 0.0, 0.0]), curve("grad_norm", [1.0, NAN, NAN, NAN]))
     frozen = curve("learning_rate", [1e-5, 1e-5, 1e-5, 1e-5])
@@ -412,7 +431,7 @@ def test_the_remedy_after_nan_depends_on_whether_the_optimizer_stepped() -> None
     slug = "loss-zero-gradnorm-nan"
     assert "intact" in findings(with_curves(*bad, frozen))[slug].fix
     assert "are lost" in findings(with_curves(*bad, moving))[slug].fix
-    assert "does not show" in findings(with_curves(*bad))[slug].fix
+    assert "without NaN" in findings(with_curves(*bad))[slug].fix
     still = curve("learning_rate", [1e-5] * 4)
     assert "does not show" in findings(with_curves(*bad, still))[slug].fix
     after = curve("learning_rate", [1e-5, 1e-5, 2e-5, 2e-5])

@@ -239,3 +239,17 @@ def test_only_a_loss_that_nobody_named_is_the_default_one() -> None:
     text = "`loss_type={}` was set in the config but it is unrecognized. Using the default loss"
     assert with_message(text.format("None"))[0].role == "harmless"
     assert "default-loss-chosen" not in {each.id for each in with_message(text.format("ForRank"))}
+
+
+@pytest.mark.parametrize(
+    ("text", "outlook"),
+    [
+        ("step 1 loss 2.3\n./run.sh: line 3: 12345 Killed    python train.py\n", ""),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=8.0. Killed\n", "fix"),
+    ],
+    ids=["by-somebody", "for-its-memory"],
+)
+def test_what_a_restart_of_a_killed_process_brings_is_known_with_its_reason(
+    text: str, outlook: str
+) -> None:
+    assert findings(read(log=text))["killed-sigkill"].verdict.retry == outlook

@@ -75,7 +75,16 @@ def test_a_directory_with_a_log_per_rank_is_one_log(tmp_path: Path) -> None:
 def test_stdin_is_read() -> None:
     code, out, _ = triage("-", "--format", "json", input=f"{ERROR}\n")
     assert code == 1
-    assert json.loads(out)["findings"][0]["slug"] == "element0-no-grad"
+    first = json.loads(out)["findings"][0]
+    assert (first["slug"], first["places"][0]["path"]) == ("element0-no-grad", "stdin")
+
+
+def test_an_empty_log_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("")
+    assert "the log is empty" in triage(tmp_path / "train.log")[1]
+    assert "the log is empty" in triage("-", input="")[1]
+    (tmp_path / "train.log").write_text("\n")
+    assert "the log is empty" not in triage(tmp_path / "train.log")[1]
 
 
 @pytest.mark.parametrize(

@@ -141,3 +141,63 @@ def test_the_curves_of_a_thousand_runs_are_those_of_each() -> None:
         assert norm.lines == parts[at].lines
         assert {*norm.values} == {round(1.0 + at, 2)}
     assert partner(log, loss, "grad_norm") is not parts[0]
+
+
+def epochs(first: float, row: str, count: int = 120) -> str:
+    """A loss that halves in as many epochs."""
+    return "".join(
+        row.format(at=at, part=at / 40, loss=first * (1 - at / (2 * count))) for at in range(count)
+    )
+
+
+PLAIN = "Epoch {at}: Train Loss {loss:.4f}\n"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        PLAIN,
+        "Epoch: [{at}/120] loss: {loss:.4f}\n",
+        "{{'loss': {loss:.4f}, 'learning_rate': 2e-05, 'epoch': {part:.2f}}}\n",
+        "step {at} loss {loss:.4f}\n",
+    ],
+)
+def test_a_counter_that_falls_back_to_its_start_begins_a_run(row: str) -> None:
+    log = read(log=epochs(0.4, row) + "Loading data from B\n" + epochs(3.0, row))
+    assert log.files[0].starts == (122,)
+    found = findings(log)
+    assert found["loss-spike"].status is not Status.FAIL
+    assert found["loss-divergence"].status is not Status.FAIL
+
+
+def test_a_spike_within_the_second_run_is_still_one() -> None:
+    second = epochs(3.0, PLAIN) + "".join(
+        f"Epoch {at}: Train Loss 40.0\n" for at in range(120, 150)
+    )
+    assert found("loss-spike", epochs(0.4, PLAIN) + second).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        epochs(0.4, PLAIN)
+        + "".join(f"Epoch {at}: Train Loss 3.0\n" for at in range(120, 160)),  # one run that rises
+        "".join(
+            f"epoch {at % 4} policy loss: 0.{at + 100}\n" for at in range(200)
+        ),  # a loop of four
+        "".join(f"iter {at % 200} loss {1 / (at + 1):.4f}\n" for at in range(1400)),  # of batches
+        "".join(f"step {at} epoch {at % 30} loss {1 / (at + 1):.4f}\n" for at in range(200)),
+        "".join(
+            f"Epoch {at} loss {1 / (at + 1):.4f}\n" + "Epoch 0 loss 0.5\n" * (at == 60)
+            for at in range(120)
+        ),  # a single row of something else
+    ],
+    ids=["one-run", "inner-epochs", "batches", "steps-go-on", "one-row"],
+)
+def test_a_counter_that_goes_on_begins_none(text: str) -> None:
+    assert read(log=text).files[0].starts == ()
+
+
+def test_runs_appended_to_a_file_of_metrics_are_apart() -> None:
+    rows = "".join(f'{{"loss": {3 - at / 50}, "epoch": {at}}}\n' for at in range(100))
+    assert read(**{"log.jsonl": rows * 2}).files[0].starts == (101,)

@@ -122,6 +122,7 @@ def test_a_traceback_gives_the_line_of_the_users_code() -> None:
         "code": "train.py:12 in main",
         "source": "step(batch)",
         "functions": "main step",
+        "of_package": "torch",
     }
 
 

@@ -135,10 +135,19 @@ def _plateau(log: Log, loss: Curve, values: list[float]) -> Verdict:
     )
     make = warn if is_guess and is_long and (values[0] > 2 or _is_of_one_side(log, loss)) else note
     return make(
-        f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
+        f"the loss hardly changes: {_from_to(values)}"
         f"{level or '; a training at its floor looks the same'}{hint}",
         fix=fix,
     )
+
+
+def _from_to(values: list[float]) -> str:
+    """The first value and the last one, or the usual ones where these two differ."""
+    first, last = values[0], values[-1]
+    if abs(first - last) <= series.FLAT_TOTAL * abs(first):
+        return f"{first:.4g} at first, {last:.4g} at last"
+    early, late = series.thirds(values)
+    return f"mostly {early:.4g} in its first third, {late:.4g} in its last"
 
 
 def _of_vocabulary(log: Log, loss: Curve, values: list[float]) -> str:

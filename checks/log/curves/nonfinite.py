@@ -45,18 +45,24 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
         f"loss 0.0 and gradient norm {norms[since]} from {step_at(loss, hidden[0])} "
         f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0"
         f"{_norm_before(log, loss, hidden[0])}",
-        fix=_of_rate(rate) + _after_nan(rate, since, hidden[0]),
+        fix=_of_rate(rate) + _after_nan(rate, since, hidden[0], len(loss.values)),
         places=(place_at(loss, hidden[0]),),
     )
 
 
 UNCLEAR = (
-    "A learning rate that moved and stands still from here on means that the fp16 scaler skips "
-    "every step, with intact weights: train in bf16, or load fp32 weights under fp16 autocast. One "
-    "that goes on moving means lost weights: go back to a checkpoint before, and lower the "
-    "learning rate. A constant one does not show it: `doctor scan --deep CHECKPOINT` finds NaN "
-    "in saved weights."
+    "Look for NaN in the weights that were saved last: `doctor scan --deep CHECKPOINT`. If there "
+    "is none, they are intact, and the fp16 scaler skipped the steps: train in bf16, or load fp32 "
+    "weights under fp16 autocast. Else go back to a checkpoint before, and lower the learning "
+    "rate. The learning rate of these rows does not show which it is."
 )
+WITHOUT_RATE = (
+    "Go back to the last checkpoint without NaN (`doctor scan --deep CHECKPOINT` finds it in saved "
+    "weights), and go on with a lower learning rate, and in bf16 if it was fp16. If the loss is "
+    "NaN at the same step again, look at the batches there; log the gradient norm and the "
+    "learning rate, which show whether steps were taken with NaN."
+)
+"""Of a log that names no learning rate."""
 
 
 FROM_THE_START = (
@@ -84,10 +90,16 @@ def _of_rate(rate: Curve | None) -> str:
     )
 
 
-def _after_nan(rate: Curve | None, since: int, at: int) -> str:
+A_PART = 3
+"""Values of a log that may be rows from the middle of a run. Our own number."""
+
+
+def _after_nan(rate: Curve | None, since: int, at: int, values: int) -> str:
     """The remedy, by whether values came before and whether the optimizer went on stepping."""
-    if not at:
+    if not at and values > A_PART:
         return FROM_THE_START
+    if rate is None:
+        return WITHOUT_RATE
     stepping = _is_stepping(rate, since)
     if stepping is None:
         return UNCLEAR
@@ -155,7 +167,7 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
         return warn(f"{summary}; it was finite again later", places=places)
     rate, since = partner(log, loss, "learning_rate"), loss.steps[bad[0]]
     unstable = _unstable_before(log, loss, bad[0]) if _is_stepping(rate, since) is not False else ""
-    after = UNSTABLE if unstable else _after_nan(rate, since, bad[0])
+    after = UNSTABLE if unstable else _after_nan(rate, since, bad[0], len(values))
     return fail(summary + unstable, fix=_of_rate(rate) + after, places=places)
 
 
@@ -209,7 +221,10 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
         f"the gradient norm is {norm.values[first]} for {count:,} of {norm.points:,} values from "
         f"{step_at(norm, first)} on{trace}"
     )
-    places, fix = (place_at(norm, first),), _after_nan(rate, norm.steps[first], first)
+    places, fix = (
+        (place_at(norm, first),),
+        _after_nan(rate, norm.steps[first], first, len(norm.values)),
+    )
     if count > 1 and (steps > CALIBRATION or (count >= SKIPS_IN_A_ROW and first > 0)):
         return fail(summary, fix=fix, places=places)
     if first == 0 and end < len(norm.values):

@@ -26,13 +26,19 @@ def finite_of(curve: Curve) -> tuple[list[float], list[int]]:
 
 
 def place_at(curve: Curve, at: int, message: str = "") -> Place:
-    text = f"{curve.name} {curve.values[at]} at step {curve.steps[at]}"
+    step = "" if _is_alone(curve) else f" at step {curve.steps[at]}"
+    text = f"{curve.name} {curve.values[at]}{step}"
     line = curve.lines[at] if curve.lines else 0
     return Place(path=curve.path, line=line, rank=curve.rank, text=text, message=message)
 
 
 def step_at(curve: Curve, at: int) -> str:
-    return f"step {curve.steps[at]:,} ({curve.path})"
+    return f"{'row' if _is_alone(curve) else 'step'} {curve.steps[at]:,} ({curve.path})"
+
+
+def _is_alone(curve: Curve) -> bool:
+    """A single row whose step is that of its place in the text, as far as is known."""
+    return curve.steps == (1,)
 
 
 def each_curve(log: Log, name: str, judge: Callable[[Curve], Verdict]) -> Verdict:

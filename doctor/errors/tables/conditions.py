@@ -4,7 +4,7 @@ warnings above the failure. Each names in `explains` what it is the reason of.""
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 NO_LABELS = (
     "loss-nonfinite", "loss-zero-gradnorm-nan", "gradient-nonfinite", "loss-plateau",
@@ -219,12 +219,22 @@ ROWS = (
             r"properly configured to use 'conda activate'|"
             r"line \d{1,6}: (?:\S{0,200}/)?(?:conda|activate|conda\.sh): (?:command not found|No "
             r"such file)",
-            r"EnvironmentNameNotFound: Could not find conda environment",
         ),
         examples=(
             "CondaError: Run 'conda init' before 'conda activate'",
             "/var/spool/slurmd/job5/slurm_script: line 12: activate: No such file or directory",
-            "EnvironmentNameNotFound: Could not find conda environment: train",
+        ),
+        wordings=(
+            Wording(
+                r"EnvironmentNameNotFound: Could not find conda environment",
+                "EnvironmentNameNotFound: Could not find conda environment: train",
+                "conda has no environment of that name for this user and this installation, and "
+                "the job script went on with another python, which lacks the packages.",
+                "Take a name or a path that conda env list shows (conda activate PATH works as "
+                "well), or create the environment, and begin the script with set -e, so that it "
+                "ends there.",
+                ("conda env list",),
+            ),
         ),
         why="The job script could not activate its environment, and went on with the python of the "
         "shell, which lacks the packages.",

@@ -112,10 +112,11 @@ ROWS = (
                 "Nothing listens at that address and port: rank 0 has not started or has died, "
                 "a server (vLLM, Ray, wandb, tensorboard, a proxy) is down, or a firewall is "
                 "between.",
-                "Find the address in the lines above. MASTER_ADDR:MASTER_PORT: start rank 0 "
-                "first and open the port between the nodes. A server: look at its own log. A "
-                "proxy: check HTTP_PROXY and HTTPS_PROXY.",
-                ('nc -vz "$MASTER_ADDR" "$MASTER_PORT"',
+                "Find the address in the lines around it: something is to listen there, or the "
+                "address is wrong. MASTER_ADDR:MASTER_PORT: start rank 0 first and open the "
+                "port between the nodes. A server: look at its own log. A proxy: check HTTP_PROXY "
+                "and HTTPS_PROXY.",
+                ("ss -ltn",
                     "env | grep -i proxy")),),
         why="A download failed: no network, a proxy, or a name that is not resolved.",
         fix="Download the model or the data beforehand and load it from a local path "

@@ -28,18 +28,25 @@ ROWS = (
     Cause(id="disk-full",
         messages=(r"No space left on device(?!\W{1,4}/dev/shm)",
             r"\[Errno 28\](?![^\n]{0,60}/dev/shm)",
-            r"Disk quota exceeded|\[Errno 122\] \w{4}",
             "PytorchStreamWriter failed writing file",
             r"unexpected pos \d+ vs \d+",
             r"inline_container\.cc:\d+\] \. (?:unexpected pos|PytorchStreamWriter)",
             "basic_ios::clear: iostream error|StorageFull"),
         examples=("OSError: [Errno 28] No space left on device",
             "RuntimeError: [Errno 28] writing the file",
-            "OSError: [Errno 122] Disk quota exceeded: '/home/a/x'",
             "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 64 vs 0",
             "RuntimeError: PytorchStreamWriter failed writing file data/3: file write failed",
             "RuntimeError: basic_ios::clear: iostream error"),
         wordings=(
+            Wording(r"Disk quota exceeded|\[Errno 122\] \w{4}",
+                "OSError: [Errno 122] Disk quota exceeded: '/home/a/x'",
+                "The quota of the user or the group is used up, in bytes or in files, however "
+                "much is free on the disk. df does not show it.",
+                "Free space in your quota or name a directory of another one (scratch, project); "
+                "keep fewer checkpoints (save_total_limit), and move caches (~/.cache, ~/.triton, "
+                "conda's and pip's) out of the home directory.",
+                ("quota -s",
+                    "du -xsh ~/.[a-z]* ~/* 2>/dev/null | sort -h | tail")),
             Wording("no free inodes|low on resource: inodes",
                 "/dev/md0 on /data has no free inodes",
                 "The file system has free space and no free inodes: each file needs one, "
@@ -214,6 +221,16 @@ ROWS = (
             "wandb: ERROR .{0,200}(?:API key|api_key|authenticat)",
             r"wandb\.errors\.(?:errors\.)?(?:CommError|AuthenticationError|UsageError)",
             "Error while calling W&B API|[Tt]imed out waiting for wandb service"),
+        wordings=(
+            Wording(r"wandb.{0,200}(?:<Response \[5\d\d\]>|HTTP 5\d\d|deadline exceeded)",
+                "wandb: ERROR Error while calling W&B API: context deadline exceeded (<Response "
+                "[500]>)",
+                "The server of Weights & Biases failed or did not answer in time; the key is not "
+                "at fault.",
+                "Nothing needs to be corrected where the training went on: what was logged is "
+                "kept in the directory wandb, and wandb sync sends what is missing. If it ends "
+                "runs: WANDB_MODE=offline, and wandb sync afterwards.",
+                ("wandb sync --sync-all",)),),
         examples=("wandb.errors.UsageError: api_key not configured (no-tty). call "
             "wandb.login(key=[k])",
             "wandb: ERROR Unable to verify login in offline mode. API key must be 40 characters "

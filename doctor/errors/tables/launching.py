@@ -9,8 +9,17 @@ ROWS = (
     Cause(id="launched-wrongly",
         refines=("missing-key", "import-failed", "attribute-missing", "property-raised"),
         wordings=(
+            Wording(r"KeyError: 'SLURM_\w{1,30}'",
+                "KeyError: 'SLURM_NTASKS'",
+                "The script reads a variable that Slurm sets: within a job only, and some only "
+                "where the option was given (SLURM_NTASKS: --ntasks).",
+                "Start it in a job with srun, and give the option that sets the variable: #SBATCH "
+                "--ntasks=1 (SLURM_NTASKS, SLURM_PROCID), --ntasks-per-node, --cpus-per-task, "
+                "--gpus-per-node. torchrun sets none of them. To run it elsewhere read it with a "
+                'default: int(os.environ.get("SLURM_NTASKS", 1)).',
+                ("srun --ntasks=1 python train.py",)),
             Wording(r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|"
-                r"MASTER_PORT|SLURM_\w{1,30})'",
+                r"MASTER_PORT)'",
                 "KeyError: 'LOCAL_RANK'",
                 "The script reads a variable that a launcher sets, and was started with python "
                 "alone.",

@@ -10,7 +10,11 @@ GENERATION = (
     r"(?:an? |NVIDIA |at least |the )?(?:Ampere|Hopper|Ada|Blackwell|Volta|Turing|SM ?_?\d|sm_?\d|"
     r"compute capability|CUDA capability|H100|A100)"
 )
-VERSION = r"(?:[<>=~!]=|[<>]|version|v)\s?\d+(?:\.\d+)+"
+VERSION = (
+    r"(?:[<>=~!]=|[<>]|version|v)\s?\d+(?:\.\d+)+"
+    r"(?![\d.]{0,9} (?:files?|formats?|checkpoints?|archives?)\b)"
+)
+"""Of a package; that of a format is another thing."""
 TOGETHER = (
     r"(?:\w{1,20} )?(?:set|used|combined|enabled|specified|True|passed|given)[^\n]{0,60}?\b(?:when|"
     r"while|together|with|at the same time|both|if|simultaneously)\b"
@@ -83,7 +87,8 @@ ROWS = (
             rf"requires? .{{0,40}}?{VERSION}|required .{{0,40}}?{VERSION}",
             rf"depends on .{{0,40}}?{VERSION}|(?:supported|available|works?|tested) (?:only )?"
             rf"(?:for|with|in|from|since|on) .{{0,30}}?{VERSION}",
-            rf"please use .{{0,40}}?{VERSION}|please install .{{0,40}}?{VERSION}",
+            rf"please (?:use|install) (?:(?!for |with |to )\S{{1,40}} ){{0,4}}?"
+            rf"\S{{0,40}}?{VERSION}",
             r"requires? (?:a newer|a later|an older|the latest|a more recent) version",
             r"[Pp]lease update |[Pp]lease upgrade |[Pp]lease downgrade |need to upgrade |try "
             r"upgrading ",

@@ -60,9 +60,10 @@ OF_VALUES = {
 }
 """Names of metrics of a value function and of a policy's updates."""
 _METRICS = (
-    r"(?:balanced_)?accuracy|acc(?:uracy)?[@_]?\d?|top-?\d(?:_acc)?|(?:macro|micro|weighted)?[_-]?"
+    r"(?:(?:mean|avg|average)[_-])?(?:(?:balanced_)?accuracy|acc(?:uracy)?[@_]?\d?|top-?\d(?:_acc)?|(?:macro|micro|weighted)?[_-]?"
     r"f1(?:[_-]score)?|mcc|matthews_correlation|auc|auroc|roc_auc|bleu|sacrebleu|rouge-?\w{1,4}|"
-    r"precision|recall|exact_match|wer|cer|miou|iou|dice|pass@\d{1,3}|success_rate|spearman\w{0,3}|pearson\w{0,3}"
+    r"precision|recall|exact_match|wer|cer|miou|iou|dice|"
+    r"pass@\d{1,3}|success_rate|spearman\w{0,3}|pearson\w{0,3})"
 )
 _ALONE = (
     r"map50(?:-95)?|map@?\[?[\d.:]{0,9}\]?|bbox_map(?:_50)?|segm_map|coco/bbox_map|miou|wer|cer|"
@@ -94,6 +95,8 @@ MARKED = re.compile(
     r"\s{1,8}(?:<-{1,2} ?|[^\w\s]{1,3}\s?)?(?:new )?best(?: so far| model)?[^\w\s]{0,3}\s{0,8}$"
 )
 """Behind the row of an epoch that is the best so far: `*best*`, `(best)`, `<- best`."""
+BEST_SO_FAR = re.compile(rf"(?<=[\s,;|])best_\w{{1,30}}\s{{0,3}}[:=]\s{{0,3}}{_NUMBER}")
+"""Beside the value of now: `dice: 0.31, best_dice: 0.44`."""
 LATENT = "latent_kl"
 RECONSTRUCTS = re.compile(r"\brec(?:on|_loss)|\belbo\b")
 """Beside it a KL divergence is that of an autoencoder's latents, not of a policy."""
@@ -146,7 +149,7 @@ def _read_notebook(number: int, lower: str, evaluates: bool, curves: Curves) -> 
 
 def _values(lower: str) -> Iterator[tuple[str, float]]:
     yield from values_beside(lower)
-    lower = MARKED.sub("", lower) if "best" in lower else lower
+    lower = BEST_SO_FAR.sub("", MARKED.sub("", lower)) if "best" in lower else lower
     if "best" in lower or ("|" not in lower and not any(word in lower for word in CUES)):
         return
     found = SCORES.findall(lower)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, TESTED, Curves
+from doctor.log.metrics.counters import epoch_of
+from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, TESTED, TRAINED, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
 EVALUATION = ("val", "valid", "validation", "eval", "test", "dev")
@@ -56,6 +57,9 @@ NAME_BEFORE, VALUE_AFTER = (
 )
 """What makes a unit the name of the number behind it: `loss 3.21 tok/s 88000`."""
 BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,12}(\d{1,12})\b")
+ROUNDED = re.compile(rb"\bsteps?\s?[:=]\s{0,3}(\d{1,6}(?:\.\d{1,3})?)(k|m)\b")
+THOUSANDS = {b"k": 1000, b"m": 1_000_000}
+"""`step:50K`, as LeRobot prints it."""
 BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
 """What stands before a NaN that is a value; the last ones are the ends of names."""
 NONFINITE = re.compile(
@@ -114,10 +118,20 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     if not values or set(values) == {RATE}:
         return
     again = _goes_on(values, lower, curves)
+    step = _step(steps, lower)
+    if TRAINED & values.keys():
+        curves.counters.read(epoch_of(lower), step, line)
+    curves.append(step, values, line, again=again)
+
+
+def _step(steps: dict[str, float], lower: bytes) -> int | None:
+    """The step that a row names."""
+    if rounded := ROUNDED.search(lower):
+        return round(float(rounded[1]) * THOUSANDS[rounded[2]])
     step = next((int(steps[name]) for name in STEPS if _whole(steps.get(name))), None)
     if step is None and (b"step" in lower or b"iter" in lower) and (bare := BARE.search(lower)):
-        step = int(bare[1])
-    curves.append(step, values, line, again=again)
+        return int(bare[1])
+    return step
 
 
 def _goes_on(values: dict[str, float], lower: bytes, curves: Curves) -> bool:
