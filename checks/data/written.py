@@ -62,9 +62,13 @@ MEANINGS: Meanings = {
         "rows have the same class in {fields}", "Look at how the labels are made.", least=1.0
     ),
     "text empty": Meaning(
-        "rows have a class or a recording and no {fields}",
-        "Drop these rows, or find their texts.",
-        0.02,
+        "rows have a class and no {fields}", "Drop these rows, or find their texts.", 0.02
+    ),
+    "transcript empty": Meaning(
+        "recordings have no {fields}",
+        "Find their texts, or drop the rows, unless they are silence that is meant to give none.",
+        least=0.02,
+        noted=True,
     ),
     "entities in text": Meaning(
         "rows write letters as entities of HTML, such as &quot; without tags, or &amp;quot;",

@@ -65,8 +65,11 @@ def read_layout(layout: Layout, stage: Stage) -> LayoutContents:
     contents.ordered = bool(contents.shards) and contents.pickles == len(contents.shards)
     for group in layout.groups:
         _group(layout.directory, group, stage, contents)
-    for file in layout.states:
-        contents.others.append(_state(layout.directory, file, stage, contents))
+    for number, file in enumerate(layout.states):
+        shard = _state(layout.directory, file, stage, contents)
+        if layout.kind == KIND and len(layout.states) > 1:
+            shard = replace(shard, optimizer=_with_prefix(shard.optimizer, f"{number}:"))
+        contents.others.append(shard)
     for file in layout.modules:
         contents.others.append(_module(layout.directory, file, stage, contents))
     contents.beside += read_beside(layout, stage, {shard.file for shard in contents.all_shards})

@@ -52,6 +52,7 @@ class Overlap(Section, frozen=True, kw_only=True):
 
 RelationKind = Literal[
     "answer ends prompt", "prompt begins answer", "one answer", "one class", "text empty",
+    "transcript empty",
     "roles repeat", "roles swapped", "role unknown", "markers in text", "side empty",
     "prompts differ", "query is positive", "positive among negatives",
     "header in rows", "decimals mixed", "units mixed", "dates mixed",

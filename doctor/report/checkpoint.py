@@ -112,6 +112,8 @@ def _beside(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
         names = sorted(imports, key=lambda name: (name not in dangerous, name))
         each = [shown(name, 120) + " (dangerous)" * (name in dangerous) for name in names]
         more = [f"and {len(each) - 5:,} more"] if len(each) > 5 else []
-        yield "beside", f"{shown(file, 300)} imports {', '.join(each[:5] + more) or 'nothing'}"
+        unread = not each and any(text.startswith(f"{file} ") for text in loading.unread)
+        listed = ", ".join(each[:5] + more) or "nothing"
+        yield "beside", f"{shown(file, 300)} " + ("was not read" * unread or f"imports {listed}")
     if len(beside) > MOST_IMPORTS:
         yield "beside", f"and {len(beside) - MOST_IMPORTS:,} more pickles"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from judges import judge
 from doctor._util.records import Unknown
 from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.io.stages import no_stage
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.records import Checkpoint, Plan
 from doctor.judge.check import Status, Verdict
+from doctor.report.checkpoint import _beside
 
 torch = pytest.importorskip("torch")
 
@@ -86,6 +89,116 @@ def test_an_archive_that_was_cut_short(tmp_path: Path) -> None:
     save(path)
     path.write_bytes(path.read_bytes()[:-400])
     assert verdict("CKP001", tmp_path).status is Status.FAIL
+
+
+class Runs:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("true",)
+
+
+def rewritten(path: Path, *packed: str, more: tuple[str, bytes] | None = None) -> None:
+    """Write an archive again, with some entries compressed and one of the same or another name."""
+    with zipfile.ZipFile(path) as archive:
+        parts = [(name, archive.read(name)) for name in archive.namelist()]
+    with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, data in (*parts, *([more] if more else [])):
+            archive.writestr(name, data, zipfile.ZIP_DEFLATED if name in packed else None)
+
+
+PACKED = ("policy.pth", "pytorch_variables.pth", "policy.optimizer.pth", "extra.pth", "data")
+
+
+@pytest.mark.parametrize("packed", [PACKED[:1], PACKED[2:3], PACKED])
+def test_a_compressed_archive_is_not_damaged(packed: tuple[str, ...], tmp_path: Path) -> None:
+    save(tmp_path / "best_model.zip")
+    rewritten(tmp_path / "best_model.zip", *packed)
+    found = verdict("CKP001", tmp_path)
+    assert found.status is Status.UNKNOWN
+    assert "compressed" in found.summary
+    assert verdict("CKP010", tmp_path).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("packed", [(), PACKED])
+@pytest.mark.parametrize("name", ["extra.pth", "policy.pth", "policy.optimizer.pth"])
+def test_what_runs_in_an_archive(packed: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    """Compressed too, and in the second entry of a name, which is the one that Python reads."""
+    save(tmp_path / "best_model.zip")
+    rewritten(tmp_path / "best_model.zip", *packed, more=(name, stored({"a": Runs()})))
+    assert verdict("CKP010", tmp_path).status is Status.FAIL
+
+
+def test_two_entries_of_one_name(tmp_path: Path) -> None:
+    save(tmp_path / "best_model.zip")
+    rewritten(tmp_path / "best_model.zip", more=("policy.pth", stored({"w": torch.ones(2)})))
+    found = verdict("CKP001", tmp_path)
+    assert found.status is Status.FAIL
+    assert "holds 2 entries named policy.pth" in found.summary
+
+
+def test_an_entry_of_two_sizes(tmp_path: Path) -> None:
+    """A loader reads the smaller number of bytes, which can be another file."""
+    path = tmp_path / "best_model.zip"
+    save(path)
+    data = path.read_bytes()
+    at = data.rindex(b"policy.pth", 0, data.rindex(b"policy.optimizer.pth")) - 46
+    assert data[at : at + 4] == b"PK\x01\x02"
+    size = int.from_bytes(data[at + 24 : at + 28], "little")
+    path.write_bytes(data[: at + 24] + (size - 10).to_bytes(4, "little") + data[at + 28 :])
+    found = verdict("CKP001", path)
+    assert found.status is Status.FAIL
+    assert "policy.pth with two sizes" in found.summary
+
+
+def stepped(*shapes: tuple[int, ...]) -> bytes:
+    """The state of an optimizer after one step."""
+    weights = [torch.nn.Parameter(torch.ones(shape)) for shape in shapes]
+    optimizer = torch.optim.Adam(weights)
+    for weight in weights:
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    return stored(optimizer.state_dict())
+
+
+@pytest.mark.parametrize(
+    "names", [("policy.optimizer.pth",), ("actor.optimizer.pth", "critic.optimizer.pth"), ()]
+)
+def test_an_archive_holds_the_optimizer(names: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "best_model.zip"
+    save(path, 1.0, "policy.optimizer.pth", "policy.pth")
+    weights = {"actor.w": torch.ones(8, 4), "critic.w": torch.ones(8, 4), "target.w": torch.ones(8)}
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("policy.pth", stored(weights))
+        for name in names:
+            archive.writestr(name, stepped((8, 4)))
+    found = read(ScanRequest(path=str(path), plan=Plan()), no_stage, lambda note: None)
+    assert not isinstance(found, Unknown), found.reason
+    complete = judge("CKP019")(checkpoint=found)
+    if not names:
+        assert complete.status is Status.FAIL
+        return
+    assert complete.status is Status.NOTE, complete.summary
+    assert judge("CKP009")(checkpoint=found).status is Status.PASS
+    fits = judge("CKP014")(checkpoint=found)
+    assert fits.status is Status.PASS, fits.summary
+    assert fits.summary.startswith(f"{len(names)} entries")
+
+
+def test_what_was_not_read_imports_not_nothing(tmp_path: Path) -> None:
+    save(tmp_path / "best_model.zip")
+    found = scanned(tmp_path)
+    assert isinstance(found, Checkpoint)
+    lines = [text for _, text in _beside(found)]
+    assert "data was not read" in lines
+    assert "pytorch_variables.pth imports nothing" in lines
+
+
+def test_a_cut_archive_is_not_said_to_have_more(tmp_path: Path) -> None:
+    """The directories of the files inside are none of the archive."""
+    path = tmp_path / "best_model.zip"
+    save(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert "cut short" in verdict("CKP001", path).summary
 
 
 @pytest.mark.parametrize("first", ["data", "readme.txt"])

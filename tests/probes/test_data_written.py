@@ -184,8 +184,6 @@ TABLES |= {
     "tweets": (lambda n: {"Id": n, "Category": ("pos", "neg")[n % 2],
                           "Tweet": said() if n % 9 else "Not Available"},
                lambda n: {"Id": n, "Category": ("pos", "neg")[n % 2], "Tweet": said()}),
-    "transcripts": (lambda n: {"audio": f"{n}.wav", "text": ""},
-                    lambda n: {"audio": f"{n}.wav", "text": said(3)}),
 }  # fmt: skip
 
 
@@ -217,6 +215,17 @@ def test_a_fault_is_named_and_its_neighbour_is_not(
     quiet = judged([sound(n) for n in range(1, MANY)], tmp_path / file, monkeypatch)
     loud = {each: v.summary for each, v in quiet.items() if v.status in LOUD}
     assert not loud
+
+
+def test_recordings_without_a_transcript_are_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are silence, of which the model learns to say nothing."""
+    DRAW.seed(0)
+    rows = [{"audio": f"{n}.wav", "text": said() if n % 9 else ""} for n in range(1, MANY)]
+    found = judged(rows, tmp_path / "r.jsonl", monkeypatch)["DAT021"]
+    assert found.status is Status.NOTE
+    assert "recordings have no text" in found.summary
 
 
 EXCHANGED: dict[str, tuple[Row, Status]] = {
@@ -269,6 +278,13 @@ HEALTHY: dict[str, tuple[Row, str]] = {
                           "stock": "Not Available" if n % 3 else "in store"}, "r.csv"),
     "pictures": (lambda n: {"image": f"{n}.png", "label": n % 2, "title": "", "text": said()},
                  "r.jsonl"),
+    "linked": (lambda n: {"title": f"{n}: look at {said(3)}", "content": said() if n % 5 else "",
+                          "category": ("art", "food", "pets")[n % 3]}, "r.jsonl"),
+    "memes": (lambda n: {"img": f"i/{n}.png", "text": said() if DRAW.random() > 0.1 else "",
+                         "label": n % 2}, "r.jsonl"),
+    "notes": (lambda n: {"finding": f"{said(5)} {n}", "text": said() if n % 7 else "",
+                         "label": n % 2}, "r.csv"),
+    "silence": (lambda n: {"audio": f"{n}.wav", "transcript": said() if n % 16 else ""}, "r.jsonl"),
     "unlabelled": (lambda n: {"category": "", "text": "" if n % 9 == 0 else said()}, "r.jsonl"),
     "passengers": (lambda n: {"passenger_class": n % 3, "sex": ("male", "female")[n % 2],
                               "age_group": "adult", "embarked": "Southampton",

@@ -20,7 +20,7 @@ from doctor.report.remedy import steps
 
 PROSE = re.compile(
     r"echo |CUDA_LAUNCH_BLOCKING=1 |TORCH_DISTRIBUTED_DEBUG=|TORCH_LOGS=|ulimit |ss -|sacct |"
-    r"py-spy |setsid |nc -|gcc --version; |findmnt --target DIR|docker run|df -hi DIR|"
+    r"py-spy |setsid |nc -|gcc --version; |findmnt --target |docker run|df -hi |"
     r"export LD_LIBRARY_PATH=|grep -rs |"
     r"doctor (?:scan FILE|scan MERGED|triage LOG)|python -X faulthandler|"
     r"export DOCTOR_FLEET_SECRET="

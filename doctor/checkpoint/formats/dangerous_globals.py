@@ -27,11 +27,7 @@ _MODULES = frozenset(
 )
 """Top-level modules of which nothing belongs into a checkpoint."""
 
-_HARMLESS = frozenset(
-    {"os.PathLike", "pickle.PickleBuffer", "asyncio.Lock", "sys.intern"}
-    | {"dill._dill._load_type", "dill._dill._create_array"}
-)
-"""What dill writes for arrays and types: the reader of pickles follows what these two call."""
+_HARMLESS = frozenset({"os.PathLike", "pickle.PickleBuffer", "asyncio.Lock", "sys.intern"})
 
 _BUILTIN_MODULES = ("builtins", "__builtin__", "__builtins__")
 _BUILTINS = frozenset(

@@ -30,7 +30,6 @@ EXPECTED = frozenset(
     | {"collections.ChainMap", "collections.Counter", "collections.OrderedDict"}
     | {"collections.UserDict", "collections.UserList", "collections.defaultdict"}
     | {"collections.deque", "copyreg.__newobj__", "copyreg.__newobj_ex__"}
-    | {"dill._dill._create_array", "dill._dill._load_type"}
     | {"copyreg._reconstructor", "decimal.Decimal", "fractions.Fraction", "functools.partial"}
     | {"io.BytesIO", "itertools.chain", "itertools.count", "itertools.cycle"}
     | {"itertools.repeat", "joblib.numpy_pickle.NumpyArrayWrapper"}

@@ -205,7 +205,8 @@ def _end(source: Source) -> tuple[int, int, int]:
         )
     _, disk, first, entries_on_disk, count, length, begin, comment = _END.unpack_from(tail, at)
     if at + _END.size + comment != len(tail):
-        raise CheckpointError("damaged", "has bytes behind its zip directory")
+        text = "does not end with its zip directory, as a file that was cut short or added to"
+        raise CheckpointError("damaged", text)
     if disk or first or entries_on_disk != count:
         wide = disk in (0, 0xFFFF) and first in (0, 0xFFFF) and entries_on_disk == count
         if not wide:

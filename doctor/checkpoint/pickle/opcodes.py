@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _compat_pickle
-from collections.abc import Sequence
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
@@ -25,12 +24,6 @@ BYTES_MADE = Global("_codecs", "encode")
 STORAGE_MADE = Global("torch.storage", "_load_from_bytes")
 
 ATTRIBUTE = Global("builtins", "getattr")
-DILL_TYPE, DILL_ARRAY = Global("dill._dill", "_load_type"), Global("dill._dill", "_create_array")
-NAMED_TYPES = frozenset(
-    {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list"}
-    | {"object", "range", "set", "slice", "str", "tuple"}
-)
-"""Of the types that dill finds by a name, those that are made in a checkpoint without a danger."""
 
 PLAIN = (str, int, float, bool, bytes, type(None))
 
@@ -120,8 +113,6 @@ def _make(machine: Machine, function: object, args: object) -> None:
         machine.nested.append(args[0])
     if function == ATTRIBUTE and len(args) == 2 and _attribute(machine, *args):
         return
-    if function in (DILL_TYPE, DILL_ARRAY) and _of_dill(machine, function, args):
-        return
     machine.stack.append(ObjectNode(function, args))
 
 
@@ -132,20 +123,6 @@ def _attribute(machine: Machine, owner: object, name: object) -> bool:
         return True
     if type(name) is ObjectNode:
         machine.tricks["it computes the name of an attribute"] = None
-    return False
-
-
-def _of_dill(machine: Machine, function: object, args: Sequence[object]) -> bool:
-    """A type by its name is that of builtins, True where it is; an array is made by the first of
-    the arguments, which is called."""
-    named = args[0] if args else None
-    if function == DILL_ARRAY:
-        machine.called[id(named)] = named
-    elif type(named) is str and named in NAMED_TYPES and len(args) == 1:
-        machine.stack.append(_named(machine, "builtins", named))
-        return True
-    else:
-        machine.tricks["it looks up a type by a name"] = None
     return False
 
 
@@ -186,8 +163,6 @@ def _inst(machine: Machine) -> None:
 def _calls(machine: Machine, function: object, args: list[object]) -> None:
     """Of INST and OBJ: without arguments they make an instance of a class of Python 2."""
     (machine.called if args else machine.made)[id(function)] = function
-    if function in (DILL_TYPE, DILL_ARRAY):
-        machine.tricks["it looks up a type by a name"] = None  # dill writes REDUCE
 
 
 def _obj(machine: Machine) -> None:

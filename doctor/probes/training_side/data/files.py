@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..foreign import Foreign, observing
 from . import tables, token_lines
+from .chats import messages_of
 from .targets import NotData, Source
 
 KINDS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".txt", ".arrow")
@@ -176,9 +177,11 @@ def _json(path: str) -> Iterator[Foreign]:
     """An array of rows, JSON Lines by another name, or one object that holds the rows."""
     with open(path, "rb") as file:
         head = file.read(HEAD)
-        file.seek(len(head) - len(head.lstrip()))
-        lines = not head.lstrip().startswith(b"[") and _is_object(file.readline())
-    if lines:
+        blank = len(head) - len(head.lstrip())
+        file.seek(blank)
+        first = file.readline()
+        second = next((line for line in file if line.strip()), b"")
+    if _are_lines(first, second):
         yield from _json_lines(path)
         return
     if os.path.getsize(path) > LARGEST_JSON:
@@ -187,25 +190,42 @@ def _json(path: str) -> Iterator[Foreign]:
         try:
             rows = json.load(file)
         except (ValueError, RecursionError) as error:
-            raise BrokenRow(getattr(error, "lineno", 1), type(error).__name__) from None
+            if _object(second) is None or first.rstrip().endswith((b"[", b"{")):
+                number, text = getattr(error, "lineno", 1), type(error).__name__
+            else:  # JSON Lines, whose first one is broken
+                number, text = head[:blank].count(b"\n") + 1, "a line that is no JSON object"
+            raise BrokenRow(number, text) from None
     yield from _rows_inside(rows) if isinstance(rows, dict) else rows
 
 
-def _is_object(line: bytes) -> bool:
-    """Whether a line is one JSON object, as JSON Lines begin."""
+def _are_lines(first: bytes, second: bytes) -> bool:
+    """Whether a file is JSON Lines by its first line: an object, and if it is the only one, a row
+    and not what holds the rows."""
+    row = _object(first)
+    if row is None or second or messages_of(row) is not None:
+        return row is not None
+    return len(_lists_of_rows(row)) != 1
+
+
+def _object(line: bytes) -> Optional[Dict[str, Any]]:
     try:
-        return isinstance(json.loads(line), dict)
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        return False
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _rows_inside(value: Dict[str, Any]) -> List[Any]:
     """The one list of objects that a JSON object holds, as {"intents": [...]} and SQuAD's do."""
-    lists = [each for each in value.values() if isinstance(each, list)]
-    of_rows = [each for each in lists if each and isinstance(each[0], dict)]
+    of_rows = _lists_of_rows(value)
     if len(of_rows) != 1:
         raise NotData("a JSON object that does not hold one list of rows")
     return of_rows[0]
+
+
+def _lists_of_rows(value: Dict[str, Any]) -> List[List[Any]]:
+    lists = [each for each in value.values() if isinstance(each, list)]
+    return [each for each in lists if each and isinstance(each[0], dict)]
 
 
 def _csv(path: str) -> Iterator[Foreign]:

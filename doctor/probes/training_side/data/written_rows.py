@@ -19,6 +19,7 @@ from .exchanged_columns import ExchangedColumns
 from .forms import form_of, kind_of, mixed
 from .given_answers import BEFORE
 from .group_units import GroupUnits
+from .other_content import holds_other_content
 from .pages import are_swapped, document_of
 from .relations import Relations, relation
 from .row_spans import RowSpans
@@ -183,15 +184,20 @@ class WrittenRows:
 
     def _add_text(self, row: Foreign, number: int) -> None:
         """Whether the text of a class or a recording is missing: nothing, or what downloaders of
-        tweets write in its place."""
+        tweets write in its place. A class may be of another text or of a picture of the row."""
         names = [n for n in row if str(n).lower() in (*TEXTS, *SPOKEN)]
         value = row[names[0]] if len(names) == 1 else 0
-        if value is None or isinstance(value, str):
-            classes = (v for n, v in row.items() if str(n).lower() in (*CLASSES, "category"))
-            recorded = any(str(n).lower() in RECORDINGS for n in row)
-            if recorded or any(isinstance(v, (str, int)) and not is_blank(v) for v in classes):
-                gone = is_blank(value) or str(value).strip().lower() == "not available"
-                self._relations.count("text empty", gone, number, str(names[0]))
+        if value is not None and not isinstance(value, str):
+            return
+        gone = is_blank(value) or str(value).strip().lower() == "not available"
+        classes = (*CLASSES, "category")
+        if any(str(n).lower() in RECORDINGS for n in row):
+            self._relations.count("transcript empty", gone, number, str(names[0]))
+            return
+        held = (v for n, v in row.items() if str(n).lower() in classes)
+        if any(isinstance(v, (str, int)) and not is_blank(v) for v in held):
+            alone = gone and not holds_other_content(row, (*classes, str(names[0]).lower()))
+            self._relations.count("text empty", alone, number, str(names[0]))
 
     def _add_told(self, text: Foreign, value: Foreign, number: int) -> None:
         """Whether the name of the row's own class is a word of its text."""
