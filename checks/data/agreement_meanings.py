@@ -39,7 +39,7 @@ MEANINGS: Meanings = {
     "target broadcast": Meaning(
         "outputs and targets differ in their shapes, rows x 1 and rows: the loss compares each of "
         "{0} outputs with all targets",
-        "Bring both to one shape: output.squeeze(-1), or target.unsqueeze(-1).",
+        "Bring both to one shape: squeeze(-1) on that of [n, 1], or unsqueeze(-1) on the other.",
         single=True,
     ),
     "row not finite": Meaning("rows of the dataset have NaN or Inf in {fields}", FINITE, least=0.0),

@@ -50,7 +50,7 @@ MISUSES = {
     "broadcast": (
         "{function} compares every row with every target: it broadcasts the shapes {shapes}; "
         "required: equal shapes",
-        "Give both tensors the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
+        "Give both the same shape: squeeze(-1) on that of [n, 1], or unsqueeze(-1) on the other.",
     ),
     "targets": (
         "{function} gets targets outside of [0, 1]; required: probabilities",

@@ -10,7 +10,7 @@ from doctor.facts.own_model import Trial
 FOUND = {
     "broadcast": (
         "the output of a Linear is compared with every target: {operation}",
-        "Give both the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
+        "Give both the same shape: squeeze(-1) on that of [n, 1], or unsqueeze(-1) on the other.",
     ),
     "crossed": (
         "a value for each sample meets another dimension, which has as many entries by chance, so "
@@ -154,6 +154,11 @@ FOUND = {
     ),
 }
 """What a trial found -> its description, and its fix."""
+ALONE = "Expected more than 1 value per channel"
+ONE_SAMPLE = (
+    "Leave the last batch out, drop_last=True in the DataLoader: a batch norm needs two samples. "
+    "Or choose a batch size that leaves no single one, or GroupNorm or LayerNorm, which need none."
+)
 OVER_SAMPLES = re.compile(r"over the samples \(dim 0\) of \[([\d, ]+)\]")
 UNNAMED = {
     "samples": "the output of a sample changes with another one of the batch, as graphs, "
@@ -170,7 +175,7 @@ def named(trials: Sequence[Trial]) -> tuple[str, str] | None:
             text, fix = FOUND[_case(trial)]
             place = f" in {trial.place}" if trial.place else ""
             return text.format(operation=trial.operation + place) + "; required: not so", (
-                _along(trial.operation) or fix
+                _along(trial.operation) or (ONE_SAMPLE if ALONE in trial.operation else fix)
             )
     return None
 

@@ -77,6 +77,19 @@ ROWS = (
             "DataCollatorForLanguageModeling(tokenizer, mlm=False) makes them. Columns that "
             "forward does not name are removed unless remove_unused_columns=False. Or return "
             "(module, batch, loss) from the factory, with a loss(module, batch).",
+        wordings=(
+            Wording(r"(?:returned no loss but \w{0,60} with|only the following keys: )\s?"
+                "last_hidden_state",
+                "TypeError: the forward pass returned no loss but BaseModelOutput with "
+                "last_hidden_state",
+                "The model has no head, and so computes no loss, with labels or without.",
+                "Load the class with the head of the task, AutoModelForCausalLM, "
+                "AutoModelForSequenceClassification, ...: AutoModel ends at the hidden states. Or "
+                "return (module, batch, loss) from the factory, with a loss of these.",
+                more=("ValueError: The model did not return a loss from the inputs, only the "
+                      "following keys: last_hidden_state. For reference, the inputs it received "
+                      "are input_ids,attention_mask,labels.",)),
+        ),
         sources=("transformers-trainer",),
     ),
     Cause(id="adapter-modules",
