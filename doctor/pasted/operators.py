@@ -10,7 +10,8 @@ CALL = re.compile(r"\btorch\.ops\.(\w{1,60})\.\w{1,80}")
 FRAME = re.compile(r'File "[^"]{1,400}"')
 OF_TORCH = re.compile(
     r"aten|prims?|rngprims|_?c10d\w*|higher_order|inductor|mkldnn|onednn|mkl|quantized\w*|sparse|"
-    r"symm_mem|profiler|dtensor|fsdp"
+    r"symm_mem|profiler|_?dtensor|fsdp|_native|_quantized|quantization|inductor_prims|"
+    r"mkldnn_prepacked|export|debugprims|static_runtime|torchvision|torchaudio"
 )
 """Namespaces of operators that torch itself brings."""
 ABOVE = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import torch
 
@@ -54,14 +54,12 @@ def _of_tensors(batch: Foreign) -> bool:
 
 def _said(error: Exception) -> str:
     """The error; of the user's own code its type, as its message may quote a row."""
-    trace = error.__traceback__
-    files: List[str] = []
-    while trace is not None:
-        files.append(trace.tb_frame.f_code.co_filename)
-        trace = trace.tb_next
-    of_torch = bool(files) and files[-1].startswith(places.TORCH)
-    shapes = isinstance(error, RuntimeError) or of_torch
-    return describe(error)[:MESSAGE] if shapes else type(error).__name__
+    frames = stack_frames.frames_of(error)
+    last = frames[-1] if frames else None
+    of_torch = last is not None and last.library and last.file.startswith(places.TORCH)
+    raised = last is not None and "raise" in last.code
+    compiled = isinstance(error, RuntimeError) and not raised  # torch's own, in C++
+    return describe(error)[:MESSAGE] if of_torch or compiled else type(error).__name__
 
 
 def _place(error: Exception) -> str:
