@@ -23,8 +23,7 @@ class LogFile(Section, frozen=True):
     finished: int | None = None
     """The line that says that the training ended, with no metrics after it; 0: none does."""
     starts: tuple[int, ...] = ()
-    """Lines that begin a training with new weights, or at which its counter falls back to its
-    start, so that curves before and after are two."""
+    """Lines that begin a training with new weights, so that curves before and after are two."""
     scratch: tuple[int, ...] = ()
     """Those of them that say that there was no checkpoint to resume from."""
 

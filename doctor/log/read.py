@@ -222,7 +222,7 @@ class FileReader:
             rank=self.rank,
             problem=self.problem,
             finished=self.collector.finished,
-            starts=tuple(sorted({*starts, *self.curves.counters.starts()})),
+            starts=starts,
             scratch=scratch,
         )
         return FileResult(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from doctor.log.metrics.text import METRIC, NONFINITE
 from doctor.log.tracebacks import FRAME, HEADER, split_prefix
 
 GLUES = (" ", "")
@@ -23,6 +24,12 @@ LISTED = re.compile(
 """How a line begins that is one of several, or an exception."""
 REST = re.compile(r"\s*[a-z(]")
 """How the rest of a sentence begins."""
+
+PAIR = re.compile(
+    r"(?<![\w./-])[A-Za-z_][\w./-]{0,40}['\"]?(?:\s?[:=]\s{0,4}|\s{1,4})[-+]?(?:\d|(?:nan|inf)\b)",
+    re.IGNORECASE,
+)
+"""A name and a number, of which a row of values has two or more."""
 
 
 def flowing(text: str) -> str:
@@ -50,7 +57,17 @@ def _is_rest(line: str, following: str) -> bool:
         return False
     if len(line) - len(line.lstrip()) > len(following) - len(following.lstrip()):
         return False  # the code of a stack, before its message
+    if _is_row(line) or _is_row(following):
+        return False
     return not (FRAME.search(line) or HEADER in line or split_prefix(following)[0])
+
+
+def _is_row(line: str) -> bool:
+    """Whether a line is a row of values, which stands for itself."""
+    lower = line.lower().encode()
+    if METRIC.search(lower) or NONFINITE.search(lower):
+        return True
+    return len(PAIR.findall(line)) > 1
 
 
 def unwrapped(text: str, glue: str) -> str:

@@ -131,29 +131,6 @@ def test_a_failing_server_of_the_tracker_is_no_wrong_key() -> None:
     assert "WANDB_API_KEY" in (denied.fix or "")
 
 
-def evaluations(values: list[float], name: str = "mean_dice") -> str:
-    return "".join(
-        f"Testing in val model: {name} : {value:.6f}, best_dice : {max(values[: at + 1]):.6f}\n"
-        for at, value in enumerate(values)
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "status"),
-    [
-        (evaluations([0.0, 0.000004, 0.0027, 0.0, 0.0004] * 2), Status.WARN),
-        (evaluations([0.0, 0.000004, 0.0027, 0.0, 0.0004] * 2, "avg_iou"), Status.WARN),
-        ("".join(f"val_mean_dice: 0.0{at}1\n" for at in (0, 0, 0, 0, 0)), Status.WARN),
-        (evaluations([0.0, 0.0001, 0.0027, 0.0, 0.02] * 2), Status.PASS),
-        (evaluations([0.0, 0.0001, 0.0027, 0.0, 0.003]), Status.PASS),  # too few
-        (evaluations([0.0001 * at for at in range(12)], "mean_recall"), Status.PASS),
-        (evaluations([0.3 + 0.01 * at for at in range(12)]), Status.PASS),
-    ],
-)
-def test_an_overlap_next_to_nothing_at_all_evaluations(text: str, status: Status) -> None:
-    assert findings(read(log=text))["evaluation-stands-still"].status is status
-
-
 def test_a_flat_loss_is_not_told_by_a_first_value_that_is_an_exception() -> None:
     values = [1.5, *([14.0, 14.1, 13.9, 14.0] * 30)]
     summary = findings(with_curves(curve("loss", values)))["loss-plateau"].verdict.summary

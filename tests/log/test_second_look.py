@@ -176,6 +176,10 @@ def test_a_message_broken_at_spaces_is_explained_as_on_one_line(
         "The weights are read from the directory of this run\nStarting 8 processes",
         "[rank0]: The weights are read from the directory\n[rank1]: the weights are read as well",
         "RuntimeError: the loader worker of this process raised\nmodels.errors.ShapeError: x",
+        "train epoch 4 finished in 32.1 seconds, loss=nan, lr=0.0001\nvalid epoch 4, loss=0.55",
+        "[W] The progress display is off since the terminal is narrow\nepoch 12 loss nan lr 0.0002",
+        "the model has acc 0.1201 and recall 0.31 on the first of the\ngpus and on others as well",
+        "The progress display is off since the terminal is narrow\nepoch 12 recon 0.31 and goes on",
     ],
 )
 def test_lines_that_stand_for_themselves_are_not_joined(text: str) -> None:

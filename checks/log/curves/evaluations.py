@@ -121,8 +121,6 @@ def _score(curve: Curve, trained: bool) -> Verdict:
         )
     if len(values) < FEWEST:
         return skip(f"{len(values)} values of {name}; fewer than {FEWEST} are not judged")
-    if overlaps_nowhere(name, values):
-        return _never(curve, name, values)
     value, times = Counter(values).most_common(1)[0]
     if len(set(values)) > 1:
         stays = trained and _stays(values, value, times)
@@ -141,29 +139,6 @@ def _score(curve: Curve, trained: bool) -> Verdict:
     is_guess = value == 0.5 and re.split(r"[\W_]", name)[-1] in RANKINGS
     return (
         _stands(curve, name, SAME) if is_guess or _is_exact(value) else ok(f"{name} is {value:g}")
-    )
-
-
-OVERLAPS, NEXT_TO_NOTHING, MANY = re.compile(r"(?:^|[\W_])m?(?:dice|iou)$"), 0.01, 10
-"""Shares of what overlaps, below which it is nothing, and evaluations of which none has more. Our
-own numbers."""
-
-
-def overlaps_nowhere(name: str, values: list[float]) -> bool:
-    """Whether nothing that is predicted ever overlaps what it should."""
-    few = len(values) < MANY or len(set(values)) == 1
-    return (
-        bool(OVERLAPS.search(name))
-        and not few
-        and 0 <= min(values) <= max(values) < NEXT_TO_NOTHING
-    )
-
-
-def _never(curve: Curve, name: str, values: list[float]) -> Verdict:
-    return warn(
-        f"{name} is {max(values):.2g} at most in {curve.points:,} evaluations",
-        fix=NOTHING_RIGHT,
-        places=(place_at(curve, 0),),
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from doctor._util.records import Number
 from doctor.facts.log import Curve
-from doctor.log.metrics.counters import Counters
 from doctor.log.metrics.repeated import Repeated
 
 MOST, FEWEST = 4096, 256
@@ -88,8 +87,6 @@ CURVES = {
 }
 """Curves -> names of metrics in logs, in lower case."""
 ALIASES = {alias: curve for curve, names in CURVES.items() for alias in names.split(", ")}
-TRAINED = {"loss", "mean_loss"}
-"""Curves of a training, whose rows count its epochs and steps."""
 HELD_OUT, TESTED = "eval_loss", "test_loss"
 """The curve of an evaluation, and that of a test, often of other data at the end of a run."""
 DATA_TIME, STEP_TIMES = "data_time", ("iteration_time", "step_time")
@@ -145,7 +142,6 @@ class Curves:
     batch: int | None = None
     """Of the pass of an evaluation that the last row was of."""
     repeated: Repeated = field(default_factory=Repeated)
-    counters: Counters = field(default_factory=Counters)
     _rows: int = 0
     _series: dict[str, _Series] = field(default_factory=dict)
     _open: tuple[int, int, set[str]] = (0, -JOINED, set())

@@ -12,7 +12,7 @@ from typing import Any
 
 from doctor.log.blocks import Stream, blocks
 from doctor.log.metrics import tensorboard
-from doctor.log.metrics.curves import ALIASES, STEPS, TRAINED, Curves
+from doctor.log.metrics.curves import ALIASES, STEPS, Curves
 
 TRAINER_STATE = 64 << 20
 """Bytes of a trainer_state.json that are read."""
@@ -119,11 +119,6 @@ def _add(row: Any, curves: Curves, line: int) -> None:
         return
     lower = {str(name).lower(): value for name, value in row.items()}
     step = next((whole for name in STEPS if (whole := _whole(lower.get(name))) is not None), None)
-    if line and TRAINED & {ALIASES[name] for name in metrics}:
-        epoch = _number(lower.get("epoch"))
-        curves.counters.read(
-            epoch if epoch is not None and math.isfinite(epoch) else None, step, line
-        )
     curves.add(step, metrics, line)
 
 

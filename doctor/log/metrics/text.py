@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.log.metrics.counters import epoch_of
-from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, TESTED, TRAINED, Curves
+from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, TESTED, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
 EVALUATION = ("val", "valid", "validation", "eval", "test", "dev")
@@ -118,10 +117,7 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     if not values or set(values) == {RATE}:
         return
     again = _goes_on(values, lower, curves)
-    step = _step(steps, lower)
-    if TRAINED & values.keys():
-        curves.counters.read(epoch_of(lower), step, line)
-    curves.append(step, values, line, again=again)
+    curves.append(_step(steps, lower), values, line, again=again)
 
 
 def _step(steps: dict[str, float], lower: bytes) -> int | None:
