@@ -31,6 +31,8 @@ class Repeats(Section, frozen=True, kw_only=True):
     usual: bool = False
     """Equal rows are usual: they are lines of a text, or few occur many times beside many that
     occur once, as oversampling makes."""
+    even: bool = False
+    """Nearly all contents occur equally often, and more than once."""
 
 
 class Overlap(Section, frozen=True, kw_only=True):

@@ -317,6 +317,7 @@ def test_the_only_class_beyond_the_others_may_be_ignored() -> None:
         ({"repeated": 3_999, "labelled": 5_000}, Status.NOTE),  # oversampled to balance classes
         ({"repeated": 4_000, "labelled": 5_000}, Status.WARN),
         ({"repeated": 3_999, "usual": True}, Status.NOTE),
+        ({"repeated": 4_500, "even": True}, Status.NOTE),
         ({"repeated": 25, "rows": 31, "telling": 31}, Status.PASS),
         ({"telling": 0}, Status.SKIP),
     ],
