@@ -90,9 +90,9 @@ WRAPPER_FIX = (
     "random ones."
 )
 PARTLY_FIX = (
-    "Give all names one form: {{name.removeprefix('{0}'): t for name, t in state.items()}}, and "
-    "look at how the state was put together. load_state_dict refuses these names, and with "
-    "strict=False leaves the layers as they were initialized."
+    "If the model has a part of this name, nothing is wrong. If not, give all names one form: "
+    "{{name.removeprefix('{0}'): t for name, t in state.items()}}, and look at how the state was "
+    "put together: with strict=False the layers stay as they were initialized."
 )
 FLAT = "_flat_param"
 FLAT_FIX = (

@@ -33,6 +33,10 @@ TWICE = (
     "Look at the equal rows: a source that is listed twice, or a file that was read twice, is to "
     "be read once; rows that are repeated to balance classes or sources may stay."
 )
+EVEN = (
+    "Where they are groups of samples for one prompt, or epochs that were written out, nothing is "
+    "wrong. Else look for a source that is read twice, and at how a row is chosen by its number."
+)
 SWAPPED = "Swap the columns chosen and rejected, or the order in which answers are sorted."
 COPIED = (
     "Split first, and oversample or copy rows of train alone: a row that was copied before the "
@@ -147,10 +151,16 @@ def distinct(data: Data) -> Verdict:
     one = train is not None and train.mixing is not None and train.mixing.distinct == 1
     border = MOSTLY if repeats.labelled or repeats.usual else HALF
     if repeats.repeated >= border * repeats.telling >= border * FEW and not one:  # see DAT009
-        return warn(f"{text}; {compared}", fix=AGAIN)
+        return _often(repeats, text, compared)
     if repeats.repeated >= REPEATED * repeats.telling and repeats.telling >= FEW:
         return note(f"{text}; {compared}", fix=TWICE)
     return ok(f"{text}; {compared}")
+
+
+def _often(repeats: Repeats, text: str, compared: str) -> Verdict:
+    if repeats.even:
+        return note(f"{text}, nearly all equally often; {compared}", fix=EVEN)
+    return warn(f"{text}; {compared}", fix=AGAIN)
 
 
 def _too_short(repeats: Repeats) -> Verdict:
@@ -169,7 +179,10 @@ DISTINCT = Check(
     why="Equal inputs with different classes set a bound to the accuracy, and usually come from a "
     "join or an export that went wrong.",
     passes=("fewer than 0.5 % of the rows have another class than an equal row",),
-    notes=("at least 10 % of the rows are equal to an earlier one",),
+    notes=(
+        "at least 10 % of the rows are equal to an earlier one",
+        "nearly all rows occur equally often, as groups of samples or epochs",
+    ),
     warns=(
         "at least 0.5 % of 32 or more rows with a class do",
         "at least 80 % of 32 or more rows are equal to an earlier one, or half of them where they "

@@ -210,12 +210,21 @@ def _well_written(split: Split) -> Verdict:
 def _replaced(texts: RowTexts) -> Verdict | None:
     """Pages of the network have a few such letters: a note, from more rows on a warning."""
     if texts.replaced < max(2, RARE * texts.rows):
-        return None
+        return _replaced_beside(texts)
     what = "rows have U+FFFD in place of letters that could not be decoded"
     text = f"{share(texts.replaced, texts.rows, what)}: {rows(texts.replaced_rows)}"
     if texts.replaced < REPLACED * texts.rows:
         return note(text, fix=LOST)
     return observed(text, texts.rows, fix=LOST)
+
+
+def _replaced_beside(texts: RowTexts) -> Verdict | None:
+    """Of what is given, not learned: it may be so on purpose."""
+    if texts.replaced_beside < max(2, RARE * texts.rows):
+        return None
+    what = "rows have U+FFFD in place of letters, in a prompt or a column beside the text"
+    text = share(texts.replaced_beside, texts.rows, what)
+    return note(f"{text}: {rows(texts.replaced_beside_rows)}", fix=LOST)
 
 
 def _asked(texts: RowTexts) -> Verdict | None:
@@ -323,13 +332,15 @@ WRITTEN = Check(
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
         "one group of rows is some power of ten above or below all others, which are alike",
-        "1 to 5 % of the rows have U+FFFD in place of letters",
+        "1 to 5 % of the rows have U+FFFD in place of letters, or more of the prompts and of "
+        "columns beside answers and documents",
         "1 to 5 % of the rows have the values of two columns exchanged",
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
-        "at least 5 % of 32 or more rows have U+FFFD in place of letters, next to other letters",
+        "at least 5 % of 32 or more answers or documents have U+FFFD in place of letters, next to "
+        "other letters",
         "at least 2 % of 32 or more chats, and not all, end with a message of the user",
         "at least 2 % of 32 or more documents are pages such as Access denied or 404 Not Found",
         "at least 20 % of 32 or more rows write out line breaks, and have none",

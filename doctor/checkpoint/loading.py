@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from doctor._util.units import shown
 from doctor.checkpoint.formats.dangerous_globals import is_dangerous
-from doctor.checkpoint.formats.pickle_uses import OTHER, RESTRICTED, Reader, reader_of, weigh
-from doctor.checkpoint.formats.weights_only import refused
+from doctor.checkpoint.formats.pickle_uses import OTHER, PLAIN, RESTRICTED, Reader, reader_of, weigh
+from doctor.checkpoint.formats.weights_only import ALLOWED, refused
 from doctor.checkpoint.reader import LayoutContents
 from doctor.checkpoint.records import Loading, OwnCode
 from doctor.checkpoint.tensors import Shard
@@ -18,6 +18,9 @@ NO_CODE = OwnCode()
 
 MOST_NAMES = 1_000
 """Names of globals and of files that are kept."""
+
+HOLDERS = ALLOWED | {"numpy.core.numeric._frombuffer", "numpy._core.numeric._frombuffer"}
+"""What holds plain values, beside PLAIN."""
 
 WEIGHTS_BESIDE = re.compile(
     r"(?:.*/)?(?:pytorch_model|adapter_model|model|consolidated|diffusion_pytorch_model)"
@@ -75,10 +78,15 @@ def _reader(shard: Shard) -> Reader:
 
 
 def _is_plain(shard: Shard) -> bool:
-    """Whether it is a whole pickle without anything of torch, which torch.load refuses by its
-    form."""
-    of_torch = any(name.startswith(("torch", "__torch__")) for name in shard.imports)
-    return shard.pickled and not shard.readable and not shard.unread and not of_torch
+    """Whether it is a whole pickle of containers and numpy's arrays without anything of torch,
+    which torch.load refuses by its form."""
+    return (
+        shard.pickled
+        and not shard.readable
+        and not shard.unread
+        and not any(name.startswith(("torch", "__torch__")) for name in shard.imports)
+        and all(PLAIN.fullmatch(name) or name in HOLDERS for name in shard.imports)
+    )
 
 
 def _by_file(names: Iterable[tuple[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:

@@ -31,6 +31,8 @@ class Repeats(Section, frozen=True, kw_only=True):
     usual: bool = False
     """Equal rows are usual: they are lines of a text, or few occur many times beside many that
     occur once, as oversampling makes."""
+    even: bool = False
+    """Nearly all contents occur equally often, and more than once."""
 
 
 class Overlap(Section, frozen=True, kw_only=True):
@@ -195,8 +197,11 @@ class RowTexts(Section, frozen=True, kw_only=True):
     garbled: int = 0
     garbled_rows: tuple[int, ...] = ()
     replaced: int = 0
-    """Rows with U+FFFD in place of letters."""
+    """Rows with U+FFFD in place of letters of an answer or a document."""
     replaced_rows: tuple[int, ...] = ()
+    replaced_beside: int = 0
+    """Rows that have it in a prompt or another column alone."""
+    replaced_beside_rows: tuple[int, ...] = ()
     spellings: tuple[Spellings, ...] = ()
     leaks: tuple[Leak, ...] = ()
     cuts: tuple[Cut, ...] = ()

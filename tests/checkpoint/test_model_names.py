@@ -218,8 +218,10 @@ def test_sizes_of_single_tensors(
 @pytest.mark.parametrize(
     ("names", "warned"),
     [
-        (["block1.weight", "block2.weight", "module.block3.weight", "module.head.bias"], True),
-        (["_orig_mod.block1.weight", "block2.weight", "block3.weight"], True),
+        (["fc1.w", "fc2.w", "module.fc3.w", "module.fc4.w", "module.head.b"], True),
+        (["_orig_mod.fc1.w", "_orig_mod.fc2.w", "fc3.w", "fc4.w"], True),
+        (["fc1.w", "module.fc2.w"], False),
+        (["down1.w", "down2.w", "module.down3.w"], False),
         (["module.block1.weight", "module.block2.weight"], False),
         (["n_averaged", "module.block1.weight", "module.block2.weight"], False),
         # a module of one's own that is called so, beside others

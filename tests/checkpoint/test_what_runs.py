@@ -488,3 +488,12 @@ def test_pickles_without_anything_of_torch_are_no_weights(
     found = code(path)
     assert found.status is status
     assert ("torch did not write" in found.summary) is (status is Status.NOTE)
+
+
+@pytest.mark.parametrize("then", [b"", text("state") + b"b"])
+def test_a_plain_pickle_of_an_unfamiliar_class_is_a_warning(then: bytes, tmp_path: Path) -> None:
+    """Its __setstate__ would run."""
+    (tmp_path / "pytorch_model.bin").write_bytes(
+        b"\x80\x02cmypkg.tools\nState\n)\x81" + then + b"."
+    )
+    assert code(tmp_path).status is Status.WARN

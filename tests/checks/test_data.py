@@ -317,6 +317,7 @@ def test_the_only_class_beyond_the_others_may_be_ignored() -> None:
         ({"repeated": 3_999, "labelled": 5_000}, Status.NOTE),  # oversampled to balance classes
         ({"repeated": 4_000, "labelled": 5_000}, Status.WARN),
         ({"repeated": 3_999, "usual": True}, Status.NOTE),
+        ({"repeated": 4_500, "even": True}, Status.NOTE),
         ({"repeated": 25, "rows": 31, "telling": 31}, Status.PASS),
         ({"telling": 0}, Status.SKIP),
     ],
@@ -592,6 +593,7 @@ SHORT = Spellings(column="mood", values=7, classes=2, minor=30, short=2, pairs=(
         ({"replaced": 240, "replaced_rows": (0,)}, Status.WARN, "U+FFFD"),
         ({"replaced": 5, "replaced_rows": (0,)}, Status.NOTE, "U+FFFD"),
         ({"replaced": 1}, Status.PASS, "no answers"),
+        ({"replaced_beside": 240, "replaced_beside_rows": (0,)}, Status.NOTE, "a prompt"),
         ({"spellings": (SPELLED,)}, Status.WARN, "row 0 and row 6"),
         ({"spellings": (SPELLED,)}, Status.WARN, "by case or space: row"),
         ({"spellings": (SHORT,)}, Status.WARN, "by case, space or their beginning"),

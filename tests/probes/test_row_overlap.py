@@ -109,10 +109,13 @@ ASKED = [{"role": "user", "content": SENTENCE}, {"role": "assistant", "content":
     ("row", "column", "same"),
     [
         ({"text": SENTENCE}, "split", True),
-        ({"text": SENTENCE}, "base_id", True),
+        ({"text": SENTENCE}, "fold", True),
+        ({"text": SENTENCE}, "base_id", False),
+        ({"text": SENTENCE}, "instance_id", False),
         ({"messages": ASKED}, "split", True),
         ({"messages": ASKED}, "source", True),
-        ({"messages": ASKED}, "prompt_id", True),
+        ({"messages": [{"role": "user", "content": "<image>\n" + SENTENCE}]}, "source", False),
+        ({"messages": ASKED}, "prompt_id", False),
         ({"messages": ASKED}, "image_id", False),  # stands for the image
         ({"text": SENTENCE}, "document_id", False),
         ({"target": SENTENCE}, "source", False),  # of a translation
@@ -125,3 +128,8 @@ def test_where_a_copy_stands_makes_it_no_other_sample(
 ) -> None:
     one, other = (row_like(**row, **{column: f"{n}-th"}) for n in range(2))
     assert (one.content == other.content) is same
+
+
+def test_the_path_of_a_source_makes_a_chat_another_sample() -> None:
+    one, other = (row_like(messages=ASKED, source=f"train2017/{n}.jpg") for n in range(2))
+    assert one.content != other.content

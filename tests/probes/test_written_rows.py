@@ -157,6 +157,14 @@ def test_letters_that_were_lost(text: str, replaced: int) -> None:
     assert counted({"text": text})["replaced"] == replaced
 
 
+@pytest.mark.parametrize("column", ["prompt", "preview"])
+def test_letters_that_were_lost_beside_what_is_learned(column: str) -> None:
+    found = counted({column: "the caf\ufffd", "completion": "the café"})
+    assert (found["replaced"], found["replaced_beside"]) == (0, 1)
+    found = counted({column: "the café", "completion": "the caf\ufffd"})
+    assert (found["replaced"], found["replaced_beside"]) == (1, 0)
+
+
 @pytest.mark.parametrize(
     ("row", "answers", "empty"),
     [

@@ -74,7 +74,9 @@ def _numbers(names: Sequence[str]) -> dict[str, set[int]]:
 
 
 def _goes_on(one: set[int], other: set[int]) -> bool:
-    """Whether both are consecutive numbers, and the second begins behind the first."""
+    """Whether both are two consecutive numbers or more, and the second begins behind the first."""
+    if min(len(one), len(other)) < 2:
+        return False
     first, second = sorted((one, other), key=min)
     together = first | second
     return max(first) < min(second) and max(together) - min(together) + 1 == len(together)

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 import unicodedata
-from typing import Hashable, NamedTuple, Optional, Tuple
+from typing import Hashable, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -22,10 +22,14 @@ OUTCOME = re.compile(r"is_\w+|\w+_(label|class)|outcome|spam|fraud|churn(ed)?|su
 OF_ROW = re.compile(r"(row|sample|record|msg|message|comment|tweet)_id")
 """Names of a class that is none of LABELS, and of a row's number that is none of NUMBERS: not of a
 document, a text or a review, which stands for its content."""
-OF_SPLIT = re.compile(r"split|data_?split|fold|(base|orig|original|example|instance)_id")
-"""Beside a text: where a copy was put, and the number of what it was made from."""
-OF_CHAT = re.compile(r"source|dataset|origin|(prompt|conversation|chat|dialogue?|question)_id")
+OF_SPLIT = ("split", "fold")
+"""Beside a text: where a copy was put."""
+OF_CHAT = ("source", "dataset")
 """The same beside a whole chat; elsewhere such a column may stand for what the row leaves out."""
+FILE = re.compile(r"[/\\]|\.\w{1,5}$")
+"""In the path or the name of a file."""
+MEDIA = re.compile(r"<(image|audio|video)|'(image|audio|video)")
+"""In a chat about what lies elsewhere."""
 CHATS = ("messages", "conversations", "conversation")
 WORDS = 4
 """Of a text: a table without one has features whose names look like those of a class."""
@@ -103,14 +107,19 @@ def kept_of(columns: Columns, label: Optional[Hashable], is_a_class: bool) -> Co
 def without_places(row: Foreign, kept: Columns) -> Columns:
     """Without the columns that say where a copy stands, where the row has its text beside them."""
     chat = any(each in CHATS and isinstance(row[each], list) for each in kept)
-    left = tuple(
-        each
-        for each in kept
-        if not OF_SPLIT.fullmatch(str(each).lower())
-        and not (chat and OF_CHAT.fullmatch(str(each).lower()))
-    )
+    places = [each for each in kept if chat and str(each).lower() in OF_CHAT]
+    if places and stands_for_content(row, places):
+        places = []
+    left = tuple(each for each in kept if str(each).lower() not in OF_SPLIT and each not in places)
     plain = len(left) < len(kept) and (chat or has_text({each: row[each] for each in left}))
     return left if plain else kept
+
+
+def stands_for_content(row: Foreign, places: List[Hashable]) -> bool:
+    """Whether one of the columns may name the image or the file that a chat is about."""
+    if any(FILE.search(str(row[each])) for each in places):
+        return True
+    return any(MEDIA.search(repr(row[each])) for each in CHATS if each in row)
 
 
 def has_text(row: Foreign) -> bool:

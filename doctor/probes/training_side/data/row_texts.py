@@ -14,7 +14,7 @@ from ..foreign import Foreign, containers, observing
 from .chats import ANSWERS, PROMPTS, messages_of, with_names
 from .columns import Columns
 from .leaks import Leaks
-from .pages import ANSWERED, ends_with_question, is_page
+from .pages import ANSWERED, DOCUMENTS, ends_with_question, is_page
 
 MOST_ROWS = 5
 CONTEXTS = ("context", "passage", "paragraph")
@@ -37,7 +37,9 @@ class RowTexts:
     def __init__(self) -> None:
         self.rows = self.answers = self.empty = self.garbled = self.escaped = 0
         self.replaced = self.contexts = self.chats = self.asked = self.documents = self.pages = 0
+        self.replaced_beside = 0
         self.asked_rows: List[int] = []
+        self.beside_rows: List[int] = []
         self.page_rows: List[int] = []
         self.empty_rows: List[int] = []
         self.garbled_rows: List[int] = []
@@ -79,9 +81,8 @@ class RowTexts:
         garbled = any(is_garbled(each) for each in texts if not each.isascii())
         self.garbled += garbled
         self.garbled_rows += [number] * (garbled and len(self.garbled_rows) < MOST_ROWS)
-        replaced = any(REPLACED.search(each) for each in texts if "\ufffd" in each)
-        self.replaced += replaced
-        self.replaced_rows += [number] * (replaced and len(self.replaced_rows) < MOST_ROWS)
+        if is_replaced(texts):
+            self._add_replaced(row, number)
         self._values.add(row)
         self._leaks.add(row)
         for name, value in row.items():
@@ -96,6 +97,14 @@ class RowTexts:
         page = is_page(texts)
         self.pages += page
         self.page_rows += [number] * (page and len(self.page_rows) < MOST_ROWS)
+
+    def _add_replaced(self, row: Foreign, number: int) -> None:
+        if is_replaced(texts_of(told_of(row))):
+            self.replaced += 1
+            self.replaced_rows += [number] * (len(self.replaced_rows) < MOST_ROWS)
+        else:
+            self.replaced_beside += 1
+            self.beside_rows += [number] * (len(self.beside_rows) < MOST_ROWS)
 
     def _add_class(self, name: str, value: str, number: int) -> None:
         values = self._columns.setdefault(name, {})
@@ -126,6 +135,8 @@ class RowTexts:
             "garbled_rows": self.garbled_rows,
             "replaced": self.replaced,
             "replaced_rows": self.replaced_rows,
+            "replaced_beside": self.replaced_beside,
+            "replaced_beside_rows": self.beside_rows,
             "escaped": self.escaped,
             "escaped_rows": self.escaped_rows,
             "marked_by": next(filter(self._marks_empty, self._marks), ""),
@@ -183,6 +194,19 @@ def texts_of(value: Foreign, depth: int = 3) -> List[str]:
     if not containers.is_mapping(value) and not isinstance(value, (list, tuple)):
         return []
     return [text for part in parts for text in texts_of(part, depth - 1)]
+
+
+def told_of(row: Foreign) -> List[Foreign]:
+    """The answers of a row, or its document."""
+    chat = messages_of(row) or []
+    answers = [each.get("content") for each in chat if each.get("role") == "assistant"]
+    answers += [row[name] for name in ANSWERED if name in row]
+    prompted = chat or any(name in row for name in PROMPTS)
+    return answers + [row[name] for name in DOCUMENTS if name in row and not prompted]
+
+
+def is_replaced(texts: List[str]) -> bool:
+    return any(REPLACED.search(each) for each in texts if "\ufffd" in each)
 
 
 def is_garbled(text: str) -> bool:

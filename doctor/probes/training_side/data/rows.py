@@ -28,6 +28,8 @@ measured numbers."""
 LEAST_COPIED, RARER = 8, 3
 """Contents that occur COMMON times in rows which are oversampled, and how many times more occur
 once. Our own numbers."""
+LEAST_EVEN, EVEN = 32, 0.9
+"""Contents, and their share, that occur equally often. Our own numbers."""
 CHUNK = 512
 BLANK = 8
 """Rows that may be empty before a row has content."""
@@ -87,6 +89,13 @@ class Content:
         common = len(self.counts) - twice
         once = len(self.first) - len(self.counts)
         return common >= max(LEAST_COPIED, 2 * twice) and once >= RARER * common
+
+    @property
+    def is_even(self) -> bool:
+        """Whether nearly all contents occur equally often, as groups of samples or epochs."""
+        often = Counter(self.counts.values())
+        most = max(often.values(), default=0)
+        return most >= max(LEAST_EVEN, EVEN * len(self.first))
 
     @property
     def short_rows_differ(self) -> bool:
@@ -255,4 +264,5 @@ def repeats(content: Content, lines: bool = False) -> Dict[str, Any]:
         "short": content.short,
         "short_repeated": content.short_repeated,
         "usual": lines or content.is_oversampled,
+        "even": content.is_even,
     }
