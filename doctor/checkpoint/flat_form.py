@@ -51,6 +51,9 @@ SECTIONS = {
         "last_matrix": "last_matrix",
         "token_ids": "token_ids",
         "source": "config_source",
+        "partly": "partly_prefixed",
+        "partly_wrapped": "partly_wrapped",
+        "partly_example": "partly_example",
     }),
     "training": ("Training", {
         "steps": "step",
@@ -73,6 +76,7 @@ SECTIONS = {
         "unfamiliar": "unfamiliar_pickles",
         "unread": "unread_pickles",
         "own": "own_code",
+        "plain": "plain_pickles",
     }),
 }  # fmt: skip
 """Section -> its tag, and its fields with the flat record's names for them."""
