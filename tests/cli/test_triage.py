@@ -147,7 +147,6 @@ def explain(*arguments: object, **options: object) -> tuple[int, str, str]:
         ("tf32", ["NUM001"]),
         ("scaler", ["GradScaler"]),
         ("warmup", ["P12"]),
-        ("mat1 and mat2 should have the same dtype, or so", ["LOG045"]),
         ("NUM002", ["NUM002 tf32-setting"]),
     ],
 )
@@ -156,6 +155,12 @@ def test_a_text_is_explained(text: str, words: list[str]) -> None:
     assert code == 0
     for word in words:
         assert word in out
+
+
+def test_a_text_that_no_row_has_names_the_nearest() -> None:
+    code, out, error = explain("mat1 and mat2 should have the same dtype, or so")
+    assert (code, out) == (2, "")
+    assert "nearest: LOG045 dtype-mismatch" in error
 
 
 def test_stdin_is_explained_and_json_lists_the_checks() -> None:
