@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from doctor._util.records import Unknown
 from doctor.checks.driver import CHECKS as DRIVER
 from doctor.checks.gpu.device import CHECKS as GPU
 from doctor.collect.child import Child, probe_command
@@ -75,9 +76,12 @@ def driver_of(nvml: Answer, cuda: Answer) -> Driver:
 
 
 def judged(code: str, **facts: Any) -> Verdict:
-    """The verdict of a check; the host is `HOST` where it needs one that a test does not name."""
+    """The verdict of a check; the host is `HOST`, driver and torch are not known, where it needs
+    them and a test does not name them."""
     if code == "GPU003":
         facts = {"host": HOST, **facts}
+    if code == "GPU001":
+        facts = {"driver": None, "torch": Unknown(reason="not examined"), **facts}
     verdict = CHECKS[code].judge(**facts)
     assert isinstance(verdict, Verdict)
     return verdict
