@@ -9,11 +9,9 @@ from doctor.checks.torch_build.gpu_code import cubins, toolkit_without_cubins
 from doctor.checks.torch_build.replacement import Replacement
 from doctor.checks.torch_build.wheel_table import WHEELS
 from doctor.facts.host import Host
-from doctor.facts.interpreter import OF_REPORT, Interpreter, Torch
+from doctor.facts.interpreter import NO_CODE, OF_REPORT, Interpreter, Torch
 from doctor.hardware.product import Capability
 
-NO_CODE = re.compile(r"no kernel image is available|cudaErrorNoKernelImageForDevice")
-"""As the driver words it; torch's own warnings of its code are about torch."""
 OPERATOR = re.compile(r"\(torch\.ops\.(\w{1,60})\.\w{1,80}\)$")
 """Behind the message: the operator of an extension that the traceback ends in."""
 NIGHTLY = re.compile(r"(\d+)\.(\d+)\.\d+\.dev\d{8}\+cu(\d\d)(\d)")

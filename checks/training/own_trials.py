@@ -159,6 +159,7 @@ ONE_SAMPLE = (
     "Leave the last batch out, drop_last=True in the DataLoader: a batch norm needs two samples. "
     "Or choose a batch size that leaves no single one, or GroupNorm or LayerNorm, which need none."
 )
+IF_FIRST = "; if samples come first in the batch: "
 OVER_SAMPLES = re.compile(r"over the samples \(dim 0\) of \[([\d, ]+)\]")
 UNNAMED = {
     "samples": "the output of a sample changes with another one of the batch, as graphs, "
@@ -200,11 +201,10 @@ def _along(operation: str) -> str:
 def notes(trials: Sequence[Trial]) -> list[str]:
     """What was tried, and what was found without a cause that is known."""
     tried = [each.name for each in trials if each.applies]
-    found = [(each.found, each.place) for each in trials if each.found and not each.operation]
     remarks = [
-        f"note: {UNNAMED[found]}{'; if samples come first in the batch: ' * bool(place)}{place}"
-        for found, place in found
-        if found in UNNAMED
+        f"note: {UNNAMED[each.found]}{IF_FIRST * bool(each.place)}{each.place}"
+        for each in trials
+        if each.found in UNNAMED and not each.operation
     ]
     unused = [each.operation for each in trials if each.found == "unused"]
     remarks += [f"note: the loss does not depend on {each} of the batch" for each in unused]

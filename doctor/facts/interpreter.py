@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Ended, Section
 from doctor._util.text_fields import Identifier, Product
 
 OF_REPORT = "of the report"
 """How an interpreter is chosen that only a pasted report shows."""
+NO_CODE = re.compile(r"no kernel image is available|cudaErrorNoKernelImageForDevice")
+"""The error of a kernel without code for the GPU, as the driver words it; torch's own warnings of
+its code are about torch."""
 
 
 class Interpreter(Section, frozen=True, kw_only=True):

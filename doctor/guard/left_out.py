@@ -46,7 +46,6 @@ class LeftOut:
         outside: list[str] = []
         distances: list[Foreign] = []
         others = [each for each in roots if each is not model and each.training]
-        twins = bool(others) and all(_is_twin(each, model) for each in others)
         for root in [model, *others]:
             prefix = "" if root is model else type(root).__name__
             named = [*root.named_parameters(prefix), *_unregistered(self.torch, root, prefix)]
@@ -68,7 +67,7 @@ class LeftOut:
             f"they stay as they are{twice}"
         )
         cause = "held-twice" if twice else "left-out" if inside else "unregistered"
-        if cause == "unregistered" and twins:
+        if outside and cause == "unregistered" and all(_is_twin(each, model) for each in others):
             cause = "twin"
         for device in {distance.device for distance in distances}:
             here = [each for each in distances if each.device == device][: limit.MOST_LEFT_OUT]
@@ -84,8 +83,11 @@ class LeftOut:
 def _is_twin(module: Foreign, model: Foreign) -> bool:
     """Whether it is of the class and the shapes of the model: a target network, which gets
     gradients where the loss is computed without no_grad(), an average, or a second critic."""
-    shapes = ([p.shape for p in each.parameters()] for each in (module, model))
-    return type(module) is type(model) and next(shapes) == next(shapes)
+    return type(module) is type(model) and _shapes(module) == _shapes(model)
+
+
+def _shapes(module: Foreign) -> list[Foreign]:
+    return [p.shape for p in module.parameters()]
 
 
 def _unregistered(torch: Foreign, root: Foreign, prefix: str) -> Iterator[tuple[str, Foreign]]:

@@ -213,9 +213,9 @@ class Collector:
             self._current[name, rank] = event
             if traceback or bare_exception(line.text):
                 self._open(event, line)
-        for key, text in {**_of_traceback(traceback), **_groups(match)}.items():
-            event.groups.setdefault(key, text)
         if event.count:
+            for key, text in {**_of_traceback(traceback), **_groups(match)}.items():
+                event.groups.setdefault(key, text)
             event.quote(traceback, excerpt(line.text, match.start()))
         event.count += 1
         event.progress, event.last_line = self.progress, line.number

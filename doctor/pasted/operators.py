@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-NO_CODE = re.compile(r"no kernel image is available|cudaErrorNoKernelImageForDevice")
+from doctor.facts.interpreter import NO_CODE
+
 CALL = re.compile(r"\btorch\.ops\.(\w{1,60})\.\w{1,80}")
 FRAME = re.compile(r'File "[^"]{1,400}"')
 OF_TORCH = re.compile(

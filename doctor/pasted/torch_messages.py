@@ -13,10 +13,11 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 from doctor.errors.match import INFORMS, candidates, lines_of, table_of, with_message
 from doctor.facts.host import Reported
+from doctor.facts.interpreter import NO_CODE
 from doctor.facts.machine import Gpu
 from doctor.hardware.find import family_of
 from doctor.pasted.compilers import first_error
-from doctor.pasted.operators import NO_CODE, last_operator
+from doctor.pasted.operators import last_operator
 from doctor.pasted.reading import Reading, gpu_named
 
 ARCHS = re.compile(

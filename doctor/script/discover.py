@@ -57,13 +57,13 @@ def discover(paths: Sequence[str], exclude: Sequence[str] = ()) -> Files:
     others = [command_for(path) for path in named]
     if others and not {"", "lint"} & set(others) and len(others) == len(paths):
         raise UserError(f"{named[0]} is no script; doctor {others[0]} {named[0]} reads it")
-    others = [path for path in named if not _may_be_script(path)]
+    unread = [path for path in named if not _may_be_script(path)]
     listed = sorted(each for each in listing.files if not excluded(each, exclude))
     results = dict.fromkeys([*named, *listed])
     return Files(
         tuple(path for path in results if not is_launcher(path)),
         tuple(path for path in results if is_launcher(path)),
-        (*listing.notes(), *(f"{path} is no script, and was not read" for path in others)),
+        (*listing.notes(), *(f"{path} is no script, and was not read" for path in unread)),
         frozenset(filter(os.path.islink, named)),
     )
 

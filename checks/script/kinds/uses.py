@@ -97,7 +97,7 @@ def _filled(flow: Flow, call: Call) -> Iterator[Clash]:
     if known is None:
         return
     near = (flow.reading.calls[n].method for n in flow.reading.scope_calls(call.scope))
-    if known.origin == "tril()" and ("softmax" not in near or is_turned(flow.reading)):
+    if known.origin == "tril()" and ("softmax" not in near or flow.reading.cached(is_turned)):
         return
     if known.kind.name == "True for tokens" and known.evidence >= DERIVED:
         yield clash(call.span, "what is filled is", KIND["True for what is ignored"], known)

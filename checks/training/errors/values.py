@@ -80,8 +80,8 @@ def no_tensor(raised: Raised) -> Explanation | None:
         return None
     first = wrong[0]
     keys = re.findall(r"'(\w+)'", first.value) if first.value.startswith("{'") else []
-    told = [key for key in keys if OUTPUTS.match(key)] if len(keys) > 1 else keys
-    fix = TAKE_THE_FIELD.format(told[0]) if len(told) == 1 else ""
+    outputs = [key for key in keys if OUTPUTS.match(key)] if len(keys) > 1 else keys
+    fix = TAKE_THE_FIELD.format(outputs[0]) if len(outputs) == 1 else ""
     return Explanation(f"{first.name} is {first.kind} {first.value}".strip(), fix)
 
 

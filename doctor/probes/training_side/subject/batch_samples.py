@@ -64,7 +64,7 @@ def _is_faulty(training: Training, low: int, high: int) -> Optional[bool]:
     """Whether a part of the batch makes the loss non-finite; None if it is not read, or cannot be
     a batch."""
     subject = training.subject
-    part = containers.mapped(subject.batch, lambda each: each[low:high] if each.dim() else each)
+    part = subjects.rows_of(subject.batch, slice(low, high))
     reads = Reads(containers.tensors(part).values())
     try:
         with torch.no_grad(), training.autocast(), reads:

@@ -145,6 +145,11 @@ def bound(form: Callable[..., torch.Tensor], loss: Function) -> Loss:
     return functools.partial(form, loss)
 
 
+def rows_of(batch: Foreign, rows: slice) -> Foreign:
+    """Some samples of a batch whose tensors have them first; single numbers stay."""
+    return mapped(batch, lambda each: each[rows] if each.dim() else each)
+
+
 def first_dimension(batch: Foreign) -> Optional[int]:
     """Samples of a batch: the first dimension of its tensors, if they all agree."""
     sizes: List[int] = [each.shape[0] for each in tensors(batch).values() if each.dim()]

@@ -44,9 +44,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     count = subjects.first_dimension(subject.batch)
     shorter: Optional[Arithmetic] = None
     if count and count >= LEAST:
-        batch = containers.mapped(
-            subject.batch, lambda each: each[: count - 1] if each.dim() else each
-        )
+        batch = subjects.rows_of(subject.batch, slice(count - 1))
         shorter = Arithmetic(subject, batch, count)
         observing.attempt(shorter.run, None)
         if shorter.crossed is not None:

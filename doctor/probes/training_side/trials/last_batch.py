@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import torch
 
 from ...wire import describe
-from ..foreign import Foreign, containers, observing, places, stack_frames
+from ..foreign import Foreign, observing, places, stack_frames
+from ..foreign.stack_frames import Frame
 from ..subject import subjects
 from ..subject.training_step import Subject
 from . import outputs
@@ -27,18 +28,16 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if not subjects.first_dimension(subject.batch) or not _of_tensors(subject.batch):
         return {"applies": False, "reason": "the batch is not made of tensors of one length alone"}
     outputs.loss_as_trained(subject, subject.batch)
-    fewer = containers.mapped(
-        subject.batch, lambda each: each[: subject.last] if each.dim() else each
-    )
     try:
-        outputs.loss_as_trained(subject, fewer)
+        outputs.loss_as_trained(subject, subjects.rows_of(subject.batch, slice(subject.last)))
     except Exception as error:
+        frames = stack_frames.frames_of(error)
         samples = "%d sample%s" % (subject.last, "s" * (subject.last > 1))
         return {
             "applies": True,
             "found": "last",
-            "operation": "%s: %s" % (samples, _said(error)),
-            "place": _place(error),
+            "operation": "%s: %s" % (samples, _message(error, frames)),
+            "place": _place(frames),
         }
     return {"applies": True, "found": ""}
 
@@ -52,9 +51,8 @@ def _of_tensors(batch: Foreign) -> bool:
     return isinstance(batch, (list, tuple)) and all(map(_of_tensors, batch))
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception, frames: List[Frame]) -> str:
     """The error; of the user's own code its type, as its message may quote a row."""
-    frames = stack_frames.frames_of(error)
     last = frames[-1] if frames else None
     of_torch = last is not None and last.library and last.file.startswith(places.TORCH)
     raised = last is not None and "raise" in last.code
@@ -62,6 +60,6 @@ def _said(error: Exception) -> str:
     return describe(error)[:MESSAGE] if of_torch or compiled else type(error).__name__
 
 
-def _place(error: Exception) -> str:
-    used = [frame for frame in stack_frames.frames_of(error) if not frame.library]
+def _place(frames: List[Frame]) -> str:
+    used = [frame for frame in frames if not frame.library]
     return "%s (`%s`)" % (used[-1].place, used[-1].code) if used else ""

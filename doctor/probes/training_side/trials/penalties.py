@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ..calls.loss_calls import TO_MINIMIZE
-from ..foreign import Foreign, containers
+from ..foreign import Foreign
 from ..subject import subjects
 from ..subject.training_step import Subject
 from . import outputs
@@ -25,7 +25,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if not count or count < LEAST:
         return {"applies": False, "reason": "no batch of %d samples" % LEAST}
     whole, first, last = (
-        _parts(subject, _rows(subject.batch, rows))
+        _parts(subject, subjects.rows_of(subject.batch, rows))
         for rows in (slice(None), slice(count // 2), slice(count // 2, None))
     )
     if whole is None or first is None or last is None:
@@ -48,10 +48,6 @@ def trial(subject: Subject) -> Dict[str, Any]:
         return {"applies": True, "found": ""}
     text = "%s is %.4g of a loss of %.6g" % (name, data, loss)
     return {"applies": True, "found": "penalty", "operation": text, "place": ""}
-
-
-def _rows(batch: Foreign, rows: slice) -> Foreign:
-    return containers.mapped(batch, lambda each: each[rows] if each.dim() else each)
 
 
 def _parts(subject: Subject, batch: Foreign) -> Optional[Tuple[float, float, str]]:

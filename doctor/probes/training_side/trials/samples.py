@@ -32,9 +32,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     count = subjects.first_dimension(subject.batch)
     if not count or count < 3:
         return {"applies": False, "reason": "no batch of three samples or more"}
-    shorter = containers.mapped(
-        subject.batch, lambda each: each[: count - 1] if each.dim() else each
-    )
+    shorter = subjects.rows_of(subject.batch, slice(count - 1))
     over: List[Operation] = []
     offsets: List[Operation] = []
     layers: List[Operation] = []
