@@ -13,12 +13,12 @@ OPENED = (
     "imported needs a function: doctor init --factory-for FILE.py writes it."
 )
 EMPTY = "Write the file again, or look at the filter or the split that leaves nothing of it."
-POINTER = "git-LFS pointer"
 PULL = "Download the file itself: git lfs pull, in the directory of the repository."
-PACKAGE, FORM = "needs the package", "a JSON object that"
-UNREAD = "the directory has no file that"
-OF_FORM = "write its rows as JSON Lines, or name a function that returns them"
-INSTALL = "install it where the data are read, or name a Python that has it with --python"
+NOT_READ = {
+    "form": "write its rows as JSON Lines, or name a function that returns them",
+    "package": "install it where the data are read, or name a Python that has it with --python",
+}
+"""What to do where the doctor does not read the rows, which may be sound."""
 OF_LINE = {
     "JSONDecodeError": "is cut off or is not JSON",
     "UnicodeDecodeError": "is not UTF-8",
@@ -56,21 +56,18 @@ def delivered(data: Data) -> Verdict:
 
 def _not_opened(target: str, problem: Problem) -> Verdict:
     summary = f"{target} could not be opened: {_problem(problem)}"
-    if PACKAGE in problem.error:
-        return unknown(f"{summary}; {INSTALL}")
-    if problem.error.startswith(UNREAD):
-        return unknown(f"{summary}; {OF_FORM}")
+    if remedy := NOT_READ.get(problem.reason):
+        return unknown(f"{summary}; {remedy}")
     return fail(summary, fix="" if _is_placed(problem) else OPENED)
 
 
 def _split(split: Split) -> Verdict:
     name = shown(split.name)
     before = f"after {split.rows:,} rows" if split.rows else "before the first row"
-    for words, remedy in ((PACKAGE, INSTALL), (FORM, OF_FORM)):
-        if split.problem is not None and words in split.problem.error:
-            return unknown(f"{name}: {shown(split.problem.error, 300)}; {remedy}")
+    if split.problem is not None and (remedy := NOT_READ.get(split.problem.reason)):
+        return unknown(f"{name}: {shown(split.problem.error, 300)}; {remedy}")
     if split.problem is not None:
-        fix = PULL if POINTER in split.problem.error else _of_line(split.problem)
+        fix = PULL if split.problem.reason == "pointer" else _of_line(split.problem)
         return fail(f"{name}: {_problem(split.problem)}, {before}", fix=fix)
     if split.ended == "hang":
         return fail(f"{name}: no batch for 60 s, {before}", fix=WAITS)

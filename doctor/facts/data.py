@@ -51,6 +51,9 @@ class Problem(Section, frozen=True, kw_only=True):
     batch: int | None = None
     line: bool = False
     """`row` is a line of a file."""
+    reason: Literal["", "package", "form", "pointer"] = ""
+    """Why nothing is wrong with the data: package: the reader of this form is not installed. form:
+    rows in a form that is not read. pointer: git-LFS has not fetched the file."""
 
 
 class Lengths(Section, frozen=True, kw_only=True):

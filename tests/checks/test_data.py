@@ -179,16 +179,25 @@ def test_the_fix_names_the_line_and_what_is_wrong_with_it(problem: Problem, fix:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    ("problem", "status"),
     [
-        ("the directory has no file that ends in .jsonl, .csv; it holds a.conll", Status.UNKNOWN),
-        ("no file is in the directory, and files of rows end in .jsonl, .csv", Status.FAIL),
-        ("not a regular file", Status.FAIL),
+        (
+            Problem(
+                error="the directory has no file that ends in .jsonl, .csv; it holds a.conll",
+                reason="form",
+            ),
+            Status.UNKNOWN,
+        ),
+        (Problem(error="a Parquet file needs the package pyarrow", reason="package"),
+         Status.UNKNOWN),
+        (Problem(error="no file is in the directory, and files of rows end in .jsonl, .csv"),
+         Status.FAIL),
+        (Problem(error="not a regular file"), Status.FAIL),
     ],
-)
-def test_a_format_that_is_not_read_is_no_fault(error: str, status: Status) -> None:
+)  # fmt: skip
+def test_a_format_that_is_not_read_is_no_fault(problem: Problem, status: Status) -> None:
     ended = Ended(how="error", detail="NotData")
-    facts = Data(target="rows", opened=ended, problem=Problem(error=error))
+    facts = Data(target="rows", opened=ended, problem=problem)
     assert verdict("DAT018", facts).status is status
 
 

@@ -25,11 +25,11 @@ POINTER = b"version https://git-lfs"
 
 class BrokenRow(Exception):
     """A row that cannot be read; `row` is its line from 1, `file` the name of one file of
-    several."""
+    several. `reason` as doctor.facts.data.Problem has it."""
 
-    def __init__(self, row: int, error: str) -> None:
+    def __init__(self, row: int, error: str, reason: str = "") -> None:
         super().__init__(error)
-        self.row, self.error, self.file = row, error, ""
+        self.row, self.error, self.file, self.reason = row, error, "", reason
 
 
 class Rows:
@@ -44,7 +44,7 @@ class Rows:
         for path in self.paths:
             try:
                 if _is_pointer(path):
-                    raise BrokenRow(1, "a git-LFS pointer in place of the rows")
+                    raise BrokenRow(1, "a git-LFS pointer in place of the rows", "pointer")
                 yield from reader_of(path)(path)
             except BrokenRow as error:
                 error.file = os.path.basename(path) if len(self.paths) > 1 else ""
@@ -92,19 +92,19 @@ def open_path(path: str) -> List[Source]:
     found += [each for each in below if each.endswith(KINDS)]
     found = [each for each in found if os.path.isfile(each)]
     if not found:
-        raise NotData(_not_read(path, names))
+        raise _not_read(path, names)
     return [Source(name, "file", Rows(paths)) for name, paths in by_split(found, path)]
 
 
-def _not_read(path: str, names: List[str]) -> str:
+def _not_read(path: str, names: List[str]) -> NotData:
     """What a directory without a file of rows holds, and what is read of one."""
     there = [name for name in names if os.path.isfile(os.path.join(path, name))]
     read = ", ".join(KINDS)
     if not there:
-        return "no file is in the directory, and files of rows end in %s" % read
+        return NotData("no file is in the directory, and files of rows end in %s" % read)
     more = " and %d more" % (len(there) - MOST_NAMES) if len(there) > MOST_NAMES else ""
     held = ", ".join(there[:MOST_NAMES]) + more
-    return "the directory has no file that ends in %s; it holds %s" % (read, held)
+    return NotData("the directory has no file that ends in %s; it holds %s" % (read, held), "form")
 
 
 def by_split(paths: List[str], directory: str) -> List[Tuple[str, List[str]]]:
@@ -131,7 +131,7 @@ def _saved(path: str, names: List[str]) -> List[Source]:
     try:
         import datasets
     except ImportError as error:
-        raise NotData("a saved dataset needs the package datasets") from error
+        raise NotData("a saved dataset needs the package datasets", "package") from error
     value = datasets.load_from_disk(path)
     if "dataset_dict.json" not in names:
         return [Source("train", "dataset", value, len(value))]
@@ -219,7 +219,7 @@ def _rows_inside(value: Dict[str, Any]) -> List[Any]:
     """The one list of objects that a JSON object holds, as {"intents": [...]} and SQuAD's do."""
     of_rows = _lists_of_rows(value)
     if len(of_rows) != 1:
-        raise NotData("a JSON object that does not hold one list of rows")
+        raise NotData("a JSON object that does not hold one list of rows", "form")
     return of_rows[0]
 
 
@@ -268,7 +268,7 @@ def _parquet(path: str) -> Iterator[Foreign]:
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise NotData("a Parquet file needs the package pyarrow") from error
+        raise NotData("a Parquet file needs the package pyarrow", "package") from error
     for batch in parquet.ParquetFile(path).iter_batches(batch_size=1024):
         yield from batch.to_pylist()
 
@@ -277,7 +277,7 @@ def _arrow(path: str) -> Iterator[Foreign]:
     try:
         import pyarrow
     except ImportError as error:
-        raise NotData("an Arrow file needs the package pyarrow") from error
+        raise NotData("an Arrow file needs the package pyarrow", "package") from error
     with pyarrow.memory_map(path) as file:
         for batch in pyarrow.ipc.open_stream(file):
             yield from batch.to_pylist()

@@ -124,16 +124,27 @@ def rows_in(batch: Foreign) -> int:
     return max(1, count)
 
 
+REASONS = ("package", "form", "pointer")
+"""As doctor.facts.data.Problem has them."""
+
+
 def problem_of(error: BaseException) -> Dict[str, Any]:
     """The record Problem: the class of the error and the user's line, without the message."""
     row = observing.attribute(error, "row")
     if type(error).__name__ == "BrokenRow":
-        said = str(observing.attribute(error, "error"))
+        message = str(observing.attribute(error, "error"))
         name = observing.attribute(error, "file", "")
-        return {"type": "Problem", "error": said, "row": row, "line": True, "place": name}
+        return {"type": "Problem", "error": message, "row": row, "line": True, "place": name,
+                "reason": reason_of(error)}  # fmt: skip
     if type(error).__name__ == "NotData":
-        return {"type": "Problem", "error": str(error)}
+        return {"type": "Problem", "error": str(error), "reason": reason_of(error)}
     return {"type": "Problem", "error": type(error).__name__, "place": place_of(error)}
+
+
+def reason_of(error: BaseException) -> str:
+    """Why nothing is wrong with the data; "" for any other error, also of a class of the user's."""
+    reason = observing.attribute(error, "reason", "")
+    return reason if isinstance(reason, str) and reason in REASONS else ""
 
 
 def place_of(error: BaseException) -> str:

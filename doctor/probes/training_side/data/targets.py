@@ -11,7 +11,12 @@ from ..subject import loaders
 
 
 class NotData(Exception):
-    """The target holds no data; the message says what it is."""
+    """The target holds no data; the message says what it is. `reason` as doctor.facts.data.Problem
+    has it."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Source(NamedTuple):
