@@ -115,9 +115,11 @@ UNTIED_FIX = (
 )
 NOT_LOADED = (
     "The checkpoints have an optimizer's state: load it, optimizer.load_state_dict(), into the "
-    "optimizer that takes the steps, after it is made and before the first step. "
-    "torch.distributed.checkpoint fills in what the state that it is given has, and that of a new "
-    "optimizer is empty: take it from get_state_dict() or get_optimizer_state_dict(), which "
+    "optimizer that takes the steps, after it is made and before the first step."
+)
+NOT_FILLED = (
+    f"{NOT_LOADED} torch.distributed.checkpoint fills in what the state that it is given has, and "
+    "that of a new optimizer is empty: take it from get_state_dict() or get_optimizer_state_dict(), which "
     "create it, and give it to set_state_dict()."
 )
 NOT_SAVED = (

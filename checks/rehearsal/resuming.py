@@ -44,7 +44,16 @@ STEP_FIX = (
     "Save the step and start the loop there. A trainer that only gets the weights begins its "
     "count, optimizer and schedule anew: give it the checkpoint, "
     "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
-    "Lightning."
+    "Lightning. The end stays where it was: range(start, epochs), not range(start, start + epochs)."
+)
+TOO_FAR_FIX = (
+    "Begin the loop at the step or epoch that comes next, and count to the same end, range(start, "
+    "epochs): a start that is moved on by one more, or taken off the end as well, leaves out what "
+    "was never trained."
+)
+REST_FIX = (
+    "Nothing, if the training is meant to begin the next epoch after a stop. Else go on within the "
+    "epoch, skipping the batches that are done, or save at the end of epochs alone."
 )
 EPOCH_FIX = (
     "If the checkpoint has the number of the epoch, save that of the next one, epoch + 1: at the "
@@ -77,14 +86,30 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
         )
     if run is not None and (run.code or run.cut):
         return _broken(run, rehearsal.resumed, rehearsal.run("stop"))
+    stopped = rehearsal.run("stop")
     found = resumed(rehearsal)
     if isinstance(found, Verdict):
-        return found
-    stopped = rehearsal.run("stop")
+        return _no_step(run, first, stopped) or found
     if found.from_start:
         return _from_start(found, stopped.checkpoints if stopped else ())
     skipped = stopped is not None and caught(stopped) and found.saved_step >= stopped.stopped_at
     return _goes_on(found, skipped, stopped is not None and _by_handler(stopped, found, first))
+
+
+def _no_step(
+    run: RehearsedRun | None, first: RehearsedRun | None, stopped: RehearsedRun | None
+) -> Verdict | None:
+    """The warning on a continued run that takes no step, although steps were left."""
+    if run is None or first is None or stopped is None or run.code != 0 or run.steps:
+        return None
+    newest = max((each.step for each in stopped.saved), default=0)
+    if not run.ranks or not 0 < newest < first.steps:
+        return None
+    return warn(
+        f"the continued run ended with exit code 0 without a step: {first.steps - newest} of "
+        f"{first.steps} were left after the last save",
+        fix=TOO_FAR_FIX,
+    )
 
 
 def _by_handler(stopped: RehearsedRun, found: Resumed, first: RehearsedRun | None) -> bool:
@@ -126,7 +151,7 @@ def _goes_on(found: Resumed, skipped: bool, by_handler: bool) -> Verdict:
             "and begin the loop there: start = step + 1 where the number is that of the step that "
             "was done. A handler that saves in the middle of a step saves between the two.",
         )
-    if again := _again(found):
+    if again := _again(found) or (None if given_up else _left_out(found)):
         return again
     if behind > 0:
         return note(
@@ -174,6 +199,21 @@ def _again(found: Resumed) -> Verdict | None:
             fix=LATEST_FIX,
         )
     return None
+
+
+def _left_out(found: Resumed) -> Verdict | None:
+    """Of steps that neither the stopped run nor the resume takes."""
+    missing = (found.expected_steps or 0) - found.steps
+    if missing <= 1:
+        return None
+    text = (
+        f"goes on after step {found.saved_step}, and takes {found.steps} steps where "
+        f"{found.expected_steps} were left: {missing} steps are left out"
+    )
+    whole_epochs = found.epoch_steps and missing % found.epoch_steps == 0
+    if whole_epochs or missing == found.saved_step:
+        return warn(text, fix=TOO_FAR_FIX)
+    return note(text, fix=REST_FIX)
 
 
 def _best_forgotten(found: Resumed) -> Verdict:
@@ -260,12 +300,14 @@ RESUMES = Check(
     notes=(
         "it begins anew, no flag asks for a resume, and it opened no checkpoint in {output}",
         "it resumes from an older save than the newest",
+        "it leaves out the rest of an epoch",
         "it takes further steps from the save of the last one: its count cannot be judged",
         "its first evaluation writes the best model, where the whole run does not, or the best "
         "result so far is as at a fresh start",
     ),
     warns=(
         "one step is taken twice, or left out, or the epoch that had ended is trained again",
+        "an epoch, or as many steps as were trained, is left out, or no step is taken",
         "it resumes from the best checkpoint, and a newer one was saved",
         "it begins anew, and the checkpoints hold weights alone although the optimizer has a state",
     ),

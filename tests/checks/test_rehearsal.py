@@ -339,7 +339,7 @@ def test_a_continued_run_that_fails_has_the_causes_of_its_error(
         ("RHS010", "weights", {}, "differ from what", "of the whole model"),
         ("RHS010", "reference", {}, "no step had", "its reference"),
         ("RHS011", "frozen", {}, "are frozen now", "is_trainable=True"),
-        ("RHS011", "optimizer", {"kept_optimizer": True}, "is empty", "get_state_dict()"),
+        ("RHS011", "optimizer", {"kept_optimizer": True}, "is empty", "optimizer.load_state_dict()"),
         ("RHS011", "optimizer", {}, "is empty", "save_only_model=False"),
     ],
 )
@@ -351,6 +351,16 @@ def test_a_lost_state_has_the_remedy_of_its_cause(
     assert finding.status is Status.FAIL
     assert said in finding.verdict.summary
     assert fix in (finding.verdict.fix or finding.check.fix)
+
+
+@pytest.mark.parametrize("what", ["torch.save", "torch.distributed.checkpoint.save"])
+def test_only_a_distributed_checkpoint_has_its_own_remedy(what: str) -> None:
+    lost = Lost(kind="optimizer", names=("a.weight",), of=6, fresh=True)
+    found = resumed(lost, kept_optimizer=True)
+    saved = (msgspec.structs.replace(found.runs[0].saved[0], what=what),)
+    runs = (msgspec.structs.replace(found.runs[0], saved=saved), *found.runs[1:])
+    fix = findings(msgspec.structs.replace(found, runs=runs))["RHS011"].verdict.fix or ""
+    assert ("get_state_dict()" in fix) is (what != "torch.save")
 
 
 def test_weights_that_ddp_waits_for_are_named() -> None:

@@ -60,6 +60,7 @@ class Options:
     budget: float = 900.0
     grace: float = 30.0
     signal: str = "SIGTERM"
+    in_output: bool = False
     resume_command: tuple[str, ...] = ()
     keep: bool = False
     checkpoints_kept: int | None = None
@@ -111,6 +112,7 @@ class _Stages:
             writable=options.writable,
             grace=options.grace,
             signal=options.signal,
+            in_output=options.in_output,
             counts=bool(options.total_steps or options.total_tokens),
             progress=options.progress,
         )
@@ -185,15 +187,18 @@ class _Stages:
         if first.code:
             return "the run failed"
         if not self.takes_output:
-            return "the command has no {output}: name the directory of its checkpoints so"
+            return (
+                "the command has no {output}: name the directory of its checkpoints so, or start "
+                "it there with --in-output"
+            )
         if self.left < max(LEAST_SECONDS, first.seconds):
             return f"--budget {self.options.budget:g} s is spent"
         return ""
 
     @property
     def takes_output(self) -> bool:
-        """Whether the command has {output}, so that it can be stopped and continued."""
-        return any("{output}" in word for word in self.command)
+        """Whether the command writes into {output}, so that it can be stopped and continued."""
+        return self.options.in_output or any("{output}" in word for word in self.command)
 
     def estimate(self) -> None:
         """What all runs will take, before anything is known."""
