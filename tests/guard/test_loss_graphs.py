@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402, TID253
 from torch.nn import functional as F  # noqa: E402, TID253
 from trainings import adamw, alarms, batches, guarded, model, records, train  # noqa: E402
 
-from doctor.guard import loss_graphs  # noqa: E402
+from doctor.guard import loss_graphs, origins  # noqa: E402
 from doctor.guard.jumps import Jumps  # noqa: E402
 from doctor.guard.records import WARN, Alarm  # noqa: E402
 
@@ -93,6 +93,49 @@ def test_what_a_loss_gets(case: str) -> None:
 )
 def test_what_makes_a_loss_not_finite(loss: Callable[[], Any], cause: str) -> None:
     assert loss_graphs.not_finite(loss().grad_fn)[0] == cause
+
+
+class Deep(nn.Module):
+    """Three layers; `break_` changes what the second one gets."""
+
+    def __init__(self, break_: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.first, self.second, self.last = (nn.Linear(8, 8) for _ in range(3))
+        self.break_ = break_
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.second(self.break_(self.first(x).relu())).tanh())
+
+
+@pytest.mark.parametrize(
+    ("break_", "found"),
+    [
+        (lambda x: x / 0.0, ("in", "second")),
+        (lambda x: (x * float("nan")).relu(), ("after", "first")),
+        (lambda x: x.exp().mul(1e30).mul(1e30), ("in", "second")),
+        (lambda x: x, ("", "")),
+        (lambda x: x + torch.full((8,), float("-inf")).exp(), ("", "")),
+        (lambda x: x.masked_fill(x == x, float("-inf")).softmax(-1).nan_to_num(), ("after", "first")),
+        (lambda x: (x - torch.tensor([0.0] * 7 + [float("inf")])).softmax(-1), ("", "")),
+    ],
+)
+def test_the_layer_beside_the_first_value_that_is_not_finite(
+    break_: Callable[[Any], Any], found: tuple[str, str]
+) -> None:
+    module = Deep(break_)
+    how, parameter = origins.first_seen(module(torch.randn(4, 8)).sum().grad_fn)
+    names = [name for name, each in module.named_parameters() if each is parameter]
+    assert (how, "".join(names).rpartition(".")[0]) == found
+
+
+def test_a_tensor_with_a_hook_is_not_unpacked() -> None:
+    unpacked: list[Any] = []
+    module = Deep(lambda x: x / 0.0)
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(lambda tensor: tensor, lambda tensor: unpacked.append(tensor) or tensor):
+        loss = module(torch.randn(4, 8)).sum()
+    assert origins.first_seen(loss.grad_fn) == ("", None)
+    assert not unpacked
 
 
 def test_the_classes_of_a_mean_cross_entropy() -> None:
