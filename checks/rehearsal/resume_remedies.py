@@ -119,8 +119,8 @@ NOT_LOADED = (
 )
 NOT_FILLED = (
     f"{NOT_LOADED} torch.distributed.checkpoint fills in what the state that it is given has, and "
-    "that of a new optimizer is empty: take it from get_state_dict() or get_optimizer_state_dict(), which "
-    "create it, and give it to set_state_dict()."
+    "that of a new optimizer is empty: take it from get_state_dict() or "
+    "get_optimizer_state_dict(), which create it, and give it to set_state_dict()."
 )
 NOT_SAVED = (
     "No checkpoint has an optimizer's state: save optimizer.state_dict(), and scaler.state_dict(), "

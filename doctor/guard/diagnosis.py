@@ -202,7 +202,6 @@ class Diagnosis:
             f"{len(parameters)} gradients are not, nearest to the loss: {gradients[-1]}"
         )
 
-
     def _layer(self, parameters: list[tuple[str, Foreign]]) -> str:
         """The layer that gets the first values that are not finite, or after which they are."""
         how, parameter = self._seen

@@ -13,7 +13,7 @@ MOST_NODES, MOST_ELEMENTS = 2000, 2**26
 
 
 def first_seen(root: Foreign) -> Tuple[str, Foreign]:
-    """"in" and a parameter, if a layer's input is the first tensor that is not finite; "after" and
+    """ "in" and a parameter, if a layer's input is the first tensor that is not finite; "after" and
     the last parameter before it; ("", None) where no tensor of the graph shows it.
 
     Reads values, so it waits for a device. A tensor with a hook is never unpacked.

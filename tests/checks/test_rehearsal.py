@@ -339,7 +339,13 @@ def test_a_continued_run_that_fails_has_the_causes_of_its_error(
         ("RHS010", "weights", {}, "differ from what", "of the whole model"),
         ("RHS010", "reference", {}, "no step had", "its reference"),
         ("RHS011", "frozen", {}, "are frozen now", "is_trainable=True"),
-        ("RHS011", "optimizer", {"kept_optimizer": True}, "is empty", "optimizer.load_state_dict()"),
+        (
+            "RHS011",
+            "optimizer",
+            {"kept_optimizer": True},
+            "is empty",
+            "optimizer.load_state_dict()",
+        ),
         ("RHS011", "optimizer", {}, "is empty", "save_only_model=False"),
     ],
 )
@@ -485,3 +491,19 @@ def test_states_that_went_to_other_parameters_are_no_error_of_sizes() -> None:
     assert "sorted(names)" in (found["RHS011"].verdict.fix or "")
     found = findings(msgspec.structs.replace(HEALTHY, runs=broken))
     assert "sorted(names)" not in (found["RHS009"].verdict.fix or "")
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_traceback_before_torch_names_the_users_line(observed: bool) -> None:
+    tail = (
+        "Traceback (most recent call last):",
+        '  File "/a/train.py", line 7, in <module>',
+        "    main()",
+        '  File "utils/track.py", line 30, in update',
+        "    self.data[key] = value",
+        '  File "/v/lib/python3.12/site-packages/pandas/core.py", line 9, in __setitem__',
+        "ValueError: assignment destination is read-only",
+    )
+    fields: dict[str, Any] = {} if observed else {"ranks": ()}
+    found = findings(with_run(code=1, tail=tail, **fields))["RHS003"]
+    assert ("at utils/track.py:30: ValueError" in found.verdict.summary) is not observed

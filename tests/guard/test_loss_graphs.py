@@ -15,11 +15,16 @@ from torch import nn  # noqa: E402, TID253
 from torch.nn import functional as F  # noqa: E402, TID253
 from trainings import adamw, alarms, batches, guarded, model, records, train  # noqa: E402
 
-from doctor.guard import loss_graphs, origins  # noqa: E402
+from doctor.guard import loss_graphs, loss_pairs, origins  # noqa: E402
 from doctor.guard.jumps import Jumps  # noqa: E402
 from doctor.guard.records import WARN, Alarm  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+
+
+def _pairs(x: Any) -> Any:
+    return x - x.squeeze(1)
+
 
 SCORES, ONE = nn.Linear(8, 5), nn.Linear(8, 1)
 X, CLASSES, VALUES = torch.randn(16, 8), torch.randint(0, 5, (16,)), torch.rand(16)
@@ -64,6 +69,25 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: (ONE(X).squeeze(1).unsqueeze(1) - ONE(X).squeeze(1).detach()).mean(),
         "",
     ),
+    "an actor's entropy and value": (
+        lambda: (
+            0.2 * ONE(X).sum(1, keepdim=True) - torch.min(SCORES(X)[:, 0], ONE(X)[:, 0])
+        ).mean(),
+        "broadcast",
+    ),
+    "an actor's entropy and value, alike": (
+        lambda: (0.2 * ONE(X)[:, 0] - torch.min(SCORES(X)[:, 0], ONE(X)[:, 0])).mean(),
+        "",
+    ),
+    "a ratio times an advantage": (
+        lambda: -(ONE(X).exp() * SCORES(X).max(1).values).mean() + 0.01 * SCORES(X).mean(),
+        "broadcast",
+    ),
+    "pairs of two results": (
+        lambda: (ONE(X)[:, 0].unsqueeze(1) - SCORES(X).max(1).values).abs().mean(),
+        "",
+    ),
+    "pairs of one result": (lambda: _pairs(ONE(X).tanh()).mean(), ""),
     "quantiles": (
         lambda: F.huber_loss(
             ONE(X).squeeze(1)[:, None].expand(16, 16), VALUES.expand(16, 16), reduction="none"
@@ -78,7 +102,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_loss_gets(case: str) -> None:
     make, cause = CASES[case]
-    assert loss_graphs.misfit(make().grad_fn)[0] == cause
+    root = make().grad_fn
+    assert (loss_pairs.joined(root)[0] or loss_graphs.misfit(root)[0]) == cause
 
 
 @pytest.mark.parametrize(
@@ -115,7 +140,10 @@ class Deep(nn.Module):
         (lambda x: x.exp().mul(1e30).mul(1e30), ("in", "second")),
         (lambda x: x, ("", "")),
         (lambda x: x + torch.full((8,), float("-inf")).exp(), ("", "")),
-        (lambda x: x.masked_fill(x == x, float("-inf")).softmax(-1).nan_to_num(), ("after", "first")),
+        (
+            lambda x: x.masked_fill(x == x, float("-inf")).softmax(-1).nan_to_num(),
+            ("after", "first"),
+        ),
         (lambda x: (x - torch.tensor([0.0] * 7 + [float("inf")])).softmax(-1), ("", "")),
     ],
 )

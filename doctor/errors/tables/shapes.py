@@ -62,7 +62,8 @@ ROWS = (
                     "reduction.",
                 "Keep a dimension: the tensor is a single number there, as after squeeze() or a "
                     "reduction. unsqueeze(0) or reshape(1) adds one.",
-                more=("RuntimeError: zero-dimensional tensor (at position 0) cannot be concatenated",
+                more=("RuntimeError: zero-dimensional tensor (at position 0) cannot be "
+                        "concatenated",
                     "TypeError: len() of a 0-d tensor"))),
         why="The sizes do not satisfy the rule of this one function.",
         sources=("torch-tensor-docs", "torch-tensor"),
