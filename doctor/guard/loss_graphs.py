@@ -29,6 +29,15 @@ DISTANCES = {
     "HuberLossBackward0": "huber_loss",
 }
 COMPARISONS = {**DISTANCES, "SubBackward0": "a difference"}
+REDUCING = frozenset(
+    ("MeanBackward0", "SumBackward0", "NegBackward0", "DivBackward0", "DivBackward1",
+     "MulBackward0", "MulBackward1", "AddBackward0")
+)  # fmt: skip
+"""What lies between a loss and its terms."""
+ONE_CLASS = (
+    "one-class",
+    "the cross entropy has one class: the softmax of one value is 1, and the loss always 0",
+)
 FEW = 8
 """Nodes of a loss that begins at a tensor made of numbers. Our own number."""
 NEAR = 48
@@ -125,6 +134,8 @@ def misfit(root: Foreign) -> tuple[str, str]:
     """A word for what a loss of the graph cannot have been meant to get, and a sentence; ("", "")
     for nothing, ("none", "") where no known loss is near the root."""
     known = False
+    if (found := _one_class(root))[0]:
+        return found
     for node in nearest(root):
         name = kind(node)
         rule = RULES.get(name)
@@ -134,6 +145,19 @@ def misfit(root: Foreign) -> tuple[str, str]:
             if found[0]:
                 return found
     return ("", "") if known else ("none", "")
+
+
+def _one_class(root: Foreign) -> tuple[str, str]:
+    """Of a cross entropy with targets that are probabilities, [N, 1], and nothing else."""
+    node = root
+    while kind(node) in REDUCING:
+        parents = [parent for parent, _ in node.next_functions if parent is not None]
+        if len(parents) != 1:
+            return "", ""
+        node = parents[0]
+    sizes = shape(node)
+    single = kind(node) == "LogSoftmaxBackward0" and len(sizes) == 2 and sizes[1] == 1
+    return ONE_CLASS if single and sizes[0] > 1 and node._saved_dim else ("", "")
 
 
 def _of_logits(text: str) -> Callable[[Foreign], tuple[str, str]]:
@@ -157,10 +181,7 @@ def _negative_likelihood(node: Foreign) -> tuple[str, str]:
                 "classes"
             )
         if len(sizes) == 2 and sizes[1] == 1:
-            return "one-class", (
-                "the cross entropy has one class: the softmax of one value is 1, and the loss "
-                "always 0"
-            )
+            return ONE_CLASS
     elif name == "SoftmaxBackward0" or name in SCORES:
         function = "ctc_loss()" if aligns else "nll_loss()"
         what = "probabilities, the result of softmax()" if name not in SCORES else "scores"

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from .foreign import Foreign
-from .loss_graphs import FEW, LAYOUT, below, gains_an_axis, kind, shape
-
-REDUCING = frozenset(
-    ("MeanBackward0", "SumBackward0", "NegBackward0", "DivBackward0", "MulBackward0",
-     "AddBackward0")
-)  # fmt: skip
-"""What lies between a loss and its terms."""
+from .loss_graphs import FEW, LAYOUT, REDUCING, below, gains_an_axis, kind, shape
 
 
 def joined(root: Foreign) -> tuple[str, str]:

@@ -40,6 +40,18 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "nll of logits": (lambda: F.nll_loss(SCORES(X), CLASSES), "logarithms"),
     "nll over the batch": (lambda: F.nll_loss(SCORES(X).log_softmax(0), CLASSES), "axis"),
     "nll": (lambda: F.nll_loss(SCORES(X).log_softmax(1), CLASSES), ""),
+    "one class, probabilities": (
+        lambda: F.cross_entropy(ONE(X), VALUES[:, None]),
+        "one-class",
+    ),
+    "one component of a mixture": (
+        lambda: -(ONE(X).log_softmax(1) - SCORES(X)[:, :1].square()).logsumexp(1).mean(),
+        "",
+    ),
+    "two classes, probabilities": (
+        lambda: F.cross_entropy(SCORES(X)[:, :2], VALUES[:, None].expand(16, 2)),
+        "",
+    ),
     "one class": (lambda: F.cross_entropy(ONE(X), torch.zeros(16).long()), "one-class"),
     "binary": (
         lambda: F.binary_cross_entropy_with_logits(ONE(X).sigmoid()[:, 0], VALUES),
