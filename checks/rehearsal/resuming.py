@@ -210,8 +210,7 @@ def _left_out(found: Resumed) -> Verdict | None:
         f"goes on after step {found.saved_step}, and takes {found.steps} steps where "
         f"{found.expected_steps} were left: {missing} steps are left out"
     )
-    whole_epochs = found.epoch_steps and missing % found.epoch_steps == 0
-    if whole_epochs or missing == found.saved_step:
+    if found.epoch_steps and missing % found.epoch_steps == 0:
         return warn(text, fix=TOO_FAR_FIX)
     return note(text, fix=REST_FIX)
 
@@ -307,7 +306,7 @@ RESUMES = Check(
     ),
     warns=(
         "one step is taken twice, or left out, or the epoch that had ended is trained again",
-        "an epoch, or as many steps as were trained, is left out, or no step is taken",
+        "an epoch is left out, or no step is taken",
         "it resumes from the best checkpoint, and a newer one was saved",
         "it begins anew, and the checkpoints hold weights alone although the optimizer has a state",
     ),

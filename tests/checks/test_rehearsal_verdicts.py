@@ -119,7 +119,12 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS006", with_run(newest_removed=("c-9", "c-12")), Status.WARN, "c-9, c-12 were removed"),
     ("RHS009", resumed(steps=9), Status.WARN, "one step is taken twice"),
     ("RHS009", resumed(steps=7), Status.WARN, "one step is left out"),
-    ("RHS009", resumed(steps=4), Status.WARN, "4 steps are left out"),  # as many as were trained
+    (
+        "RHS009",
+        resumed(steps=4),
+        Status.NOTE,
+        "4 steps are left out",
+    ),  # from the middle of an epoch
     ("RHS009", resumed(steps=6, epoch_steps=2), Status.WARN, "2 steps are left out"),
     ("RHS009", resumed(steps=5, epoch_steps=2), Status.NOTE, "3 steps are left out"),
     ("RHS009", resumed(steps=6), Status.NOTE, "2 steps are left out"),  # the rest of an epoch
