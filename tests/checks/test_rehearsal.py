@@ -8,11 +8,15 @@ import msgspec
 import pytest
 from rehearsal_facts import (
     CHECKS,
+    CONTINUED,
+    DISK,
     GROWS,
     HEALTHY,
     RANK,
     RESUMED,
+    RUN,
     SAVED,
+    STOPPED,
     agreed,
     changed,
     facts,
@@ -507,3 +511,16 @@ def test_a_traceback_before_torch_names_the_users_line(observed: bool) -> None:
     fields: dict[str, Any] = {} if observed else {"ranks": ()}
     found = findings(with_run(code=1, tail=tail, **fields))["RHS003"]
     assert ("at utils/track.py:30: ValueError" in found.verdict.summary) is not observed
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"), [("./ckpt/last0.pt", True), ("data/train.bin", False), ("a.pt", False)]
+)
+def test_a_resume_that_looks_for_another_name_than_was_saved(missing: str, named: bool) -> None:
+    error = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
+    saved = (msgspec.structs.replace(DISK, path="ckpt/last_0.pt"),)
+    stopped = msgspec.structs.replace(STOPPED, checkpoints=saved)
+    continued = msgspec.structs.replace(CONTINUED, code=1, ranks=(), tail=(error,))
+    found = findings(changed(runs=(RUN, stopped, continued), resumed=None))["RHS009"]
+    assert ("ckpt/last_0.pt was saved there" in found.verdict.summary) is named
+    assert ("by another name" in (found.verdict.fix or "")) is named
