@@ -12,7 +12,7 @@ from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, sk
 SHARED = 0.01
 """Share of evaluation rows that train has, too, from which on it is a warning. Our own number."""
 CONFLICTING = 0.005
-REPEATED = 0.1
+REPEATED = 0.05
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
 MOSTLY, HALF = 0.8, 0.5
 """Share of rows that occurred before which no oversampling makes, and of rows without a class and

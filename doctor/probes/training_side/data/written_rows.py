@@ -15,13 +15,17 @@ from ..foreign import Foreign, containers, observing
 from . import row_contents
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of, with_names
 from .columns import is_blank
+from .contradictions import Contradictions
+from .empty_rows import EmptyRows
 from .exchanged_columns import ExchangedColumns
 from .forms import form_of, kind_of, mixed
 from .given_answers import BEFORE
 from .group_units import GroupUnits
+from .list_numbers import ListNumbers
 from .other_content import holds_other_content
 from .pages import are_swapped, document_of
 from .relations import Relations, relation
+from .row_names import RowNames
 from .row_spans import RowSpans
 from .row_texts import texts_of
 from .stand_ins import StandIns
@@ -64,7 +68,10 @@ class WrittenRows:
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
-        self._parts = (GroupUnits(), RowSpans(), StandIns(of_cells), ExchangedColumns())
+        self._stand_ins = StandIns(of_cells)
+        self._parts = (GroupUnits(), RowSpans(), self._stand_ins, ExchangedColumns(),
+                       ListNumbers(), EmptyRows(), Contradictions(),
+                       RowNames(of_cells))  # fmt: skip
         self._ended: Counter[str] = Counter()
         self._documents: Set[bytes] = set()
         self._kinds: Dict[str, Dict[str, List[int]]] = {}
@@ -215,13 +222,7 @@ class WrittenRows:
         """`complete`: no row of the file is left, as files are often sorted by their class."""
         several = any(len(each) > 1 for each in self._classes.values())
         found = [e for e in self._relations.records() if several or e["kind"] != "label in text"]
-        if self._ends and len(self._ended) >= LEAST_DIFFERENT:
-            found.append(relation("answer ends prompt", len(self._ends), self._paired, (),
-                                  self._ends))  # fmt: skip
-        free = len(self._answers) >= OPEN * self._paired
-        most = self._answers.most_common(1)
-        if free and most and len(most[0][0]) >= LONG:
-            found.append(relation("one answer", most[0][1], self._paired))
+        found += self._of_answers(complete)
         for name, counts in self._classes.items():
             if complete and len(counts) == 1:
                 found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
@@ -232,6 +233,20 @@ class WrittenRows:
                 fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
                 found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
         return found + [each for part in self._parts for each in part.records()]
+
+    def _of_answers(self, complete: bool) -> List[Dict[str, Any]]:
+        found = []
+        if self._ends and len(self._ended) >= LEAST_DIFFERENT:
+            found.append(relation("answer ends prompt", len(self._ends), self._paired, (),
+                                  self._ends))  # fmt: skip
+        free = len(self._answers) >= OPEN * self._paired
+        most = self._answers.most_common(1)
+        if free and most and len(most[0][0]) >= LONG:
+            found.append(relation("one answer", most[0][1], self._paired))
+        if complete and self._stand_ins.all_equal:
+            equal = self._stand_ins.all_equal
+            found.append(relation("one answer", equal, equal))
+        return found
 
 
 def prompt_of(row: Foreign) -> str:
