@@ -55,6 +55,13 @@ MEANINGS: Meanings = {
         "load_dataset; or write them as its first line.",
         single=True,
     ),
+    "cell missing": Meaning(
+        "rows have no {fields}, which all others have",
+        "Drop these rows, or fill them in: a missing value ends the training, or is read as NaN, "
+        "which makes the loss and then all weights NaN.",
+        least=0.0,
+        by_row=True,
+    ),
     "row empty": Meaning(
         "rows have nothing in any column",
         "Drop these rows before texts are tokenized and classes are numbered: they are read as "

@@ -161,6 +161,8 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "numbers quoted": ("DAT021",
                        lambda n: {"text": said(), "label": n % 3 if n % 5 else str(n % 3)},
                        lambda n: {"text": said(), "label": n % 3}),
+    "null": ("DAT021", lambda n: {"sentence": said() if n % 90 else None, "label": n % 2},
+             lambda n: {"sentence": said(), "note": None if n % 90 else said(), "label": n % 2}),
     "crawled again": ("DAT021", lambda n: {"url": f"/{n}", "text": WORDS * 2 + str(n % 70)},
                       lambda n: {"url": f"/{n}", "text": WORDS * 2 + str(n)}),
     "answer is null": ("DAT021",
@@ -183,6 +185,8 @@ TABLES: dict[str, tuple[Row, Row]] = {
     "no cell": (lambda n: dict.fromkeys(("id", "text", "label"), "") if n == 70 else
                 {"id": n, "text": said(), "label": n % 2},
                 lambda n: {"id": n, "text": said(), "label": n % 2 if n % 9 else ""}),
+    "no class": (lambda n: {"text": said(), "label": n % 2 if n % 90 else ""},
+                 lambda n: {"text": said(), "stance": ("for", "against", "none")[n % 3]}),
     "no text": (lambda n: {"id": n, "text": said() if n % 9 else "", "label": n % 2},
                 lambda n: {"id": n, "text": said(), "note": "", "label": n % 2}),
     "headers": (lambda n: cell("price", price(False)) if n % 90 else
@@ -281,6 +285,8 @@ def printed(number: int) -> dict[str, str]:
 
 
 HEALTHY: dict[str, tuple[Row, str]] = {
+    "numbers among texts": (lambda n: cell("said", said(3) if n % 4 else f"{n}.5{' kg' * (n % 8)}"),
+                            "r.csv"),
     "judged by several": (lambda n: {"question": SAME, "annotator": n,
                                      "answer": ("yes", "no")[n % 2]}, "r.jsonl"),
     "templates": (lambda n: {"instruction": f"Fill {{{{name}}}} in {n}",
