@@ -169,6 +169,7 @@ WRITTEN = Check(
     passes=("fewer than 2 % of the rows have such a fault, or a column marks the empty answers",),
     notes=(
         "all chats end with a message of the user, as prompts do",
+        "the names of a table's columns look like a row of it",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
         "one group of rows is some power of ten above or below all others, which are alike",
@@ -180,7 +181,6 @@ WRITTEN = Check(
         "at least 2 % of 32 or more answers are empty, and call no tool",
         "of fewer rows, three and a quarter of all have such a fault of their own",
         "a row has nothing in any column, or no class or text where at least 90 % have one",
-        "a table has no header",
         "all answers are one text, 20 % hold {{name}}, or 1 % differ from that of the same prompt, "
         "of a few answers that return",
         "at least 30 % of the prompts begin with the number of a list",

@@ -32,7 +32,7 @@ MEANINGS: Meanings = {
         by_row=True,
     ),
     "answer has slots": Meaning(
-        "answers hold a place for a name that was to be filled in, such as {{{{name}}}}",
+        "answers hold a name in double braces, which was to be filled in",
         "Replace these places by what they stand for: the model learns to write them.",
         least=0.2,
         by_row=True,
@@ -50,10 +50,11 @@ MEANINGS: Meanings = {
         by_row=True,
     ),
     "names are a row": Meaning(
-        "the table has no header: its first row is read as the names of the columns",
+        "the table seems to have no header: its first row was read as the names of the columns",
         "Name the columns where it is read: names= of pandas.read_csv, column_names= of "
-        "load_dataset; or write them as its first line.",
+        "load_dataset. Else its first row is lost.",
         single=True,
+        noted=True,
     ),
     "cell missing": Meaning(
         "rows have no {fields}, which all others have",
