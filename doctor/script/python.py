@@ -12,6 +12,7 @@ import msgspec
 from doctor.facts.script import Launch, Script, Span, Unreadable
 from doctor.script import suppressions
 from doctor.script.inlined import inlined
+from doctor.script.raising.read import raising
 from doctor.script.statements import walk_module
 from doctor.script.text import Source, Unparsable, decode, parse
 from doctor.script.walk import Walk
@@ -89,6 +90,8 @@ def _script(
 ) -> Script:
     try:
         script = _walked(path, kind, source, tree, launches, requirements)
+        if kind == "python":
+            script = msgspec.structs.replace(script, raising=raising(tree, source.span))
         joined = inlined(tree, script)
         if joined is not None:
             other = _walked(path, kind, source, joined, launches, requirements, ast.unparse)
