@@ -47,7 +47,23 @@ def read_python(
         comments = suppressions.read(source)
         return Script(path=path, kind="python", suppressions=comments, unreadable=unreadable)
     script = _script(path, "python", source, tree, launches, requirements)
-    return msgspec.structs.replace(script, unreadable=(*script.unreadable, *unreadable))
+    refused = () if unreadable else _refused(tree)
+    return msgspec.structs.replace(script, unreadable=(*script.unreadable, *unreadable, *refused))
+
+
+def _refused(tree: ast.Module) -> tuple[Unreadable, ...]:
+    """What the parser accepts and the compiler does not: a keyword given twice, a lost return."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            compile(tree, "<script>", "exec", flags, dont_inherit=True)
+    except SyntaxError as error:
+        place = Span(error.lineno or 1, error.offset or 1)
+        return (Unreadable(f"syntax error: {error.msg}", place),)
+    except (ValueError, RecursionError, MemoryError):
+        return ()
+    return ()
 
 
 def _parsed(data: bytes) -> tuple[Source, ast.Module, tuple[Unreadable, ...]]:

@@ -119,3 +119,16 @@ def test_the_message_names_what_is_there() -> None:
     script = read_python("train.py", b"import torch\ndef f(image): torch.cat(images)\n")
     messages = [hit.message for hit in lint(script, ScriptMachine()) if hit.code == "SCR438"]
     assert messages == ["images is not defined: NameError; image is"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"import torch\nf(a=1, a=2)\n", "syntax error: keyword argument repeated: a"),
+        (b"import torch\nreturn 1\n", "syntax error: 'return' outside function"),
+    ],
+)
+def test_what_the_compiler_refuses_is_a_syntax_error(text: bytes, reason: str) -> None:
+    (unreadable,) = read_python("train.py", text).unreadable
+    assert unreadable.reason == reason
+    assert unreadable.span.line == 2
