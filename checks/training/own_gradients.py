@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from doctor.checks.training import own_cuts
+from doctor.checks.training import own_cuts, own_unused
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import SmallModel, about
@@ -32,7 +32,7 @@ from doctor.facts.cut_depth import may_be_the_cut
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke, without_gradient
 from doctor.job.job import Job
-from doctor.judge.check import Owner, Status, Verdict, ok, unknown
+from doctor.judge.check import Owner, Status, Verdict, ok, unknown, warn
 
 
 @with_other_seed
@@ -47,7 +47,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         required, unused_note = used(required, steps)
         note += unused_note
     required, idle_note = without_idle(required, own)
-    note += idle_note + token_note(own)
+    required, part_note = own_unused.without_parts_of_libraries(required, steps)
+    note += idle_note + part_note + token_note(own)
     if unused := [glob for glob in job.expect_no_grad if not matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(only(required, steps))
@@ -81,6 +82,12 @@ def _failed(
 ) -> Verdict:
     """The failure with the parameters, what cuts them off, and the remedy."""
     without = without_gradient(required)
+    if own_unused.are_unused(without, steps) and len(without) < len(required):
+        text = verdict.summary.replace("had no non-zero gradient", "got no gradient", 1)
+        text = text.replace("; required: all have one", "")
+        text = f"{text}; {own_unused.clause(without, required)}{note}"
+        fix = no_gradient_fix(without, own_unused.FIX, exempt=True)
+        return about(own, smoke, warn(text, fix=fix))
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
     idle = uncalled(steps, without)
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from doctor._util.units import listed, shown
 from doctor.checks.training.own_misuses import misused
+from doctor.checks.training.own_optimizer import is_scale_free
 from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
@@ -170,6 +171,9 @@ def _is_steep(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     if not norms or min(norms) <= max(LARGE_NORM, SHARE_OF_LOSS * largest):
         return None
     text = f"the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} expected"
+    falls = len(losses) >= RISING_STEPS and losses[-1] < losses[0]
+    if falls and not trend.large_weights and is_scale_free(steps.optimizer):
+        return None
     if trend.large_weights:
         layers = listed([shown(each) for each in trend.large_weights], 4)
         return f"{text}; weights are too large for the width of their layer: {layers}", INITIAL_FIX
