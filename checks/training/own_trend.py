@@ -33,6 +33,8 @@ def unbounded(own: OwnModel, steps: Smoke, trend: Trend) -> Callable[[Verdict], 
     text = f"the loss grows from {losses[0]:.4g} to {losses[last - 1]:.4g} in {last} steps"
     text += " on the same batch"
     stable = [share for share, of_share in own.slower if not explodes(list(map(float, of_share)))]
+    if not stable and trend.supervised:
+        return None  # which a loss of predictions and targets does for no good reason
     if not stable:
         tried = ", ".join(f"{share:g}" for share, _ in own.slower)
         also = f", also at {tried} of the learning rate" if tried else ""
