@@ -82,12 +82,6 @@ def _failed(
 ) -> Verdict:
     """The failure with the parameters, what cuts them off, and the remedy."""
     without = without_gradient(required)
-    if own_unused.are_unused(without, steps) and len(without) < len(required):
-        text = verdict.summary.replace("had no non-zero gradient", "got no gradient", 1)
-        text = text.replace("; required: all have one", "")
-        text = f"{text}; {own_unused.clause(without, required)}{note}"
-        fix = no_gradient_fix(without, own_unused.FIX, exempt=True)
-        return about(own, smoke, warn(text, fix=fix))
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
     idle = uncalled(steps, without)
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
@@ -102,6 +96,11 @@ def _failed(
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
     called = f"; never called: {', '.join(idle)}" if idle else ""
     where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
+    if own_unused.are_unused(without, steps) and len(without) < len(required):
+        summary = summary.replace("; required: all have one", "")
+        text = f"{summary}{called}{where}; {own_unused.ON_PURPOSE}{note}"
+        fix = no_gradient_fix(without, own_unused.fix(idle, without), exempt=True)
+        return about(own, smoke, warn(text, fix=fix))
     verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
     return about(own, smoke, verdict)
 
@@ -119,10 +118,12 @@ GRADIENTS_REACH_ALL = replace(
         *judged.GRADIENTS_REACH_ALL.passes,
         "parameters that match --expect-no-grad are exempt, and those without a gradient in three "
         "steps that get one in 20 steps, in other batches of the loader or with other weights, "
-        "start as copies of trained ones, or are in no group of your optimizer",
+        "start as copies of trained ones, are in no group of your optimizer, or belong to a network "
+        "of an installed package that has them for other uses",
     ),
     notes=("a default argument that is a module with parameters, in several places of the model",),
     warns=(
+        "layers of your own classes that no step calls, or whose result nothing uses",
         "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "
         "input, from each quarter of the depth to the next",
         "a tensor that is held in a plain list, dict or attribute gets a gradient and is no "

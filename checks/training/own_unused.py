@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from doctor._util.units import listed
 from doctor.checks.training import own_cuts
+from doctor.checks.training.own_parameters import uncalled_fix
 from doctor.facts.diagnosis import Diagnosis
 from doctor.facts.training import Parameter, Smoke, without_gradient
 
@@ -82,17 +83,16 @@ def _part(parameter: Parameter, unused: Sequence[Parameter], required: Sequence[
     return next(free, parameter.name)
 
 
-def clause(without: Sequence[Parameter], required: Sequence[Parameter]) -> str:
-    """The parts of the model that are not used, with a remark that this may be on purpose."""
-    parts = dict.fromkeys(_part(each, without, required) for each in without)
-    return (
-        f"not used by the loss in these steps: {listed(list(parts), MOST)}; no fault if they are "
-        "for another stage, or another head"
-    )
+ON_PURPOSE = "no step used them; no fault if they are for another stage, or another head"
 
 
-FIX = (
-    "If they are to train with this loss, call them in the forward pass and use the result. "
+def fix(idle: Sequence[str], without: Sequence[Parameter]) -> str:
+    """The remedy; `idle`: modules that are not called."""
+    call = uncalled_fix(idle, without) or "Use their result in the loss, or remove them."
+    return f"{call} {REPLICAS}"
+
+
+REPLICAS = (
     "DistributedDataParallel raises for parameters without a gradient unless "
     "find_unused_parameters=True."
 )

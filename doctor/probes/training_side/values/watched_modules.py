@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import linecache
+import functools
+import inspect
 import re
 import sys
 from typing import Any, Dict, List, Set
@@ -99,14 +100,14 @@ def owners(module: torch.nn.Module) -> Dict[str, bool]:
     there; only of those whose answer is another than that of the module around them. Containers
     and layers of torch have none."""
     found: Dict[str, bool] = {}
-    files: Dict[str, Set[str]] = {}
+    codes: Dict[str, str] = {}
     for name, each in module.named_modules():
         around, _, attribute = name.rpartition(".")
         own = owner(found, around)
         if not type(each).__module__.startswith("torch."):
             own = _of_library(type(each))
-            files[name] = _files(type(each))
-        elif own and around in files and not _mentioned(attribute, files[around]):
+            codes[name] = _code(type(each)) if own else ""
+        elif own and codes.get(around) and not _mentioned(attribute, codes[around]):
             own = False
         if own is not owner(found, around) or (not name and own):
             found[name] = own
@@ -126,14 +127,16 @@ def _of_library(kind: type) -> bool:
     return isinstance(file, str) and is_library(file)
 
 
-def _files(kind: type) -> Set[str]:
-    """The files of a class and of those that it inherits from, but for torch's."""
-    modules = [sys.modules.get(each.__module__) for each in kind.__mro__]
-    files = [observing.attribute(each, "__file__") for each in modules]
-    return {each for each in files if isinstance(each, str) and "torch/nn/" not in each}
+@functools.lru_cache(maxsize=None)
+def _code(kind: type) -> str:
+    """The code of a class and of those that it inherits from, but for torch's; "" if unknown."""
+    kinds = [
+        each for each in kind.__mro__ if not each.__module__.startswith(("torch.", "builtins"))
+    ]
+    codes = [observing.attempt(lambda each=each: inspect.getsource(each), "") for each in kinds]
+    return "\n".join(codes) if all(codes) else ""
 
 
-def _mentioned(name: str, files: Set[str]) -> bool:
-    """Whether one of these files has the word; a layer of another name was put there later."""
-    word = re.compile(r"\b%s\b" % re.escape(name))
-    return any(word.search(line) for file in files for line in linecache.getlines(file))
+def _mentioned(name: str, code: str) -> bool:
+    """Whether the code has the word; a layer of another name was put there later."""
+    return bool(re.search(r"\b%s\b" % re.escape(name), code))
