@@ -118,8 +118,8 @@ GRADIENTS_REACH_ALL = replace(
         *judged.GRADIENTS_REACH_ALL.passes,
         "parameters that match --expect-no-grad are exempt, and those without a gradient in three "
         "steps that get one in 20 steps, in other batches of the loader or with other weights, "
-        "start as copies of trained ones, are in no group of your optimizer, or belong to a network "
-        "of an installed package that has them for other uses",
+        "start as copies of trained ones, are in no group of your optimizer, or belong to a "
+        "network of an installed package that has them for other uses",
     ),
     notes=("a default argument that is a module with parameters, in several places of the model",),
     warns=(
