@@ -101,12 +101,15 @@ def owners(module: torch.nn.Module) -> Dict[str, bool]:
     and layers of torch have none."""
     found: Dict[str, bool] = {}
     codes: Dict[str, str] = {}
+    read: Dict[type, str] = {}
     for name, each in module.named_modules():
         around, _, attribute = name.rpartition(".")
         own = owner(found, around)
         if not type(each).__module__.startswith("torch."):
             own = _of_library(type(each))
-            codes[name] = _code(type(each)) if own else ""
+            if own and type(each) not in read:
+                read[type(each)] = _code(type(each))
+            codes[name] = read.get(type(each), "")
         elif own and codes.get(around) and not _mentioned(attribute, codes[around]):
             own = False
         if own is not owner(found, around) or (not name and own):
@@ -127,13 +130,12 @@ def _of_library(kind: type) -> bool:
     return isinstance(file, str) and is_library(file)
 
 
-@functools.lru_cache(maxsize=None)
 def _code(kind: type) -> str:
     """The code of a class and of those that it inherits from, but for torch's; "" if unknown."""
     kinds = [
         each for each in kind.__mro__ if not each.__module__.startswith(("torch.", "builtins"))
     ]
-    codes = [observing.attempt(lambda each=each: inspect.getsource(each), "") for each in kinds]
+    codes = [observing.attempt(functools.partial(inspect.getsource, each), "") for each in kinds]
     return "\n".join(codes) if all(codes) else ""
 
 
