@@ -39,8 +39,8 @@ INSTANCE = re.compile(
 PROCESS = re.compile(r"\s*\|\s*\d{1,4}\s+(?:(?:N/A|\d{1,3})\s+){0,2}\d{1,9}\s")
 IDLE = re.compile(r"\|\s*0%\s+\S")
 MISSED = re.compile(
-    r"out ?of ?memory|\bOOM\b|\bno (?:running |other )?process|(?:memory|VRAM)\b.{0,60}\b(?:not |n't "
-    r"|never )(?:be )?(?:released?|freed?|cleared)|\b(?:memory|VRAM)\b.{0,40}\b(?:still|occupied|"
+    r"out ?of ?memory|\bOOM\b|\bno (?:running |other )?process|(?:memory|VRAM)\b.{0,60}"
+    r"\b(?:not |never )(?:be )?(?:released?|freed?|cleared)|\b(?:memory|VRAM)\b.{0,40}\b(?:still|occupied|"
     r"leak|stuck)|zombie|orphan|\bfuser\b",
     re.IGNORECASE,
 )

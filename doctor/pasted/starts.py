@@ -10,7 +10,8 @@ from doctor.facts.host import Reported
 
 WITHOUT = re.compile(
     r"\"?nvidia-smi\"?: (?:executable file not found|command not found|not found)|"
-    r"nvidia-smi (?:is |was |are )?not found|Found no NVIDIA driver|No CUDA GPUs are available|libcuda\.so(?:\.1)?: cannot open|"
+    r"nvidia-smi (?:is |was |are )?not found|"
+    r"Found no NVIDIA driver|No CUDA GPUs are available|libcuda\.so(?:\.1)?: cannot open|"
     r"Failed to initialize NVML|NVIDIA Driver was not detected|No devices were found|"
     r"couldn't communicate with the NVIDIA driver|is_available\(\)\W{1,6}(?:returns |is )?False|"
     r"CUDA available\W{1,4}False|"
@@ -105,7 +106,7 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
 
 
 def _answers_false(lines: Sequence[str]) -> bool:
-    """Whether torch, asked in the command that starts the container or at a prompt, finds no GPU."""
+    """Whether torch, asked in the command that starts it or at a prompt, finds no GPU."""
     return any(
         "cuda.is_available()" in line and NO.fullmatch(next_.strip())
         for line, next_ in pairwise(lines)
