@@ -163,8 +163,8 @@ ROWS = (
                 "The driver lost the GPU, which does not answer on the PCI bus: power, the slot "
                 "or its cable, or heat.",
                 "Move the job to another machine, drain the node and report the GPU's UUID. "
-                "Rented: return the machine. Your own: power-cycle it, then check the GPU's seat, its "
-                "power cables, the slot and the temperature.",
+                "Rented: return the machine. Your own: power-cycle it, then check the GPU's seat, "
+                "its power cables, the slot and the temperature.",
                 more=("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.",
                     "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the "
                         "system",
