@@ -54,8 +54,8 @@ ROWS = (
     Cause(id="peer-access-missing",
         refines=("nccl-error",),
         errors=("RuntimeError", "AcceleratorError"),
-        messages=(r"peer access is not supported between these two devices|peer mapping resources "
-              r"exhausted",),
+        messages=(r"(?<!from \d to \d: )peer access is not supported between these two devices|"
+              r"peer mapping resources exhausted",),
         examples=("RuntimeError: CUDA error: peer access is not supported between these two "
               "devices",
             "NCCL WARN Cuda failure 'peer access is not supported between these two devices'"),
