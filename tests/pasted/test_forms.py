@@ -733,3 +733,16 @@ def test_two_packages_of_cudnn_are_the_cause_of_their_mismatch(
     fix = findings(f"{SEEN}\n{packages}\n{MISMATCH}")["TOR004"].fix
     assert fix.startswith("Keep ") is is_twice
     assert ("LD_LIBRARY_PATH" in fix) is not is_twice
+
+
+DEEPSPEED = (
+    "torch version .................... 1.12.1+cu113\ntorch cuda version ............... 11.3\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("", False), ("No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n", True)],
+)
+def test_a_ds_report_says_where_torch_finds_no_gpu(line: str, found: bool) -> None:
+    assert ("GPU001" in problems(f"{line}{DEEPSPEED}")) is found
