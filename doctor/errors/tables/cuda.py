@@ -251,6 +251,17 @@ ROWS = (
               "dependencies). Try using the full path with constructor syntax.",
             "OSError: libcudart.so.13: cannot open shared object file: No such file or directory",
             "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4"),
+        unless=r"dlopen\(\"lib|Can't load library lib",  # what nvidia-bug-report.sh tries
+        wordings=(
+            Wording(r"(?:^|[^\w/.-])lib(?!cu|nv|nccl|torch|c10|caffe|hip|roc|rccl|MIOpen|mkl|python)"
+                r"[\w+-]{1,40}\.so[.\d]{0,8}: cannot open shared object file",
+                "OSError: libsndfile.so.1: cannot open shared object file: No such file",
+                "The loader does not find a library of the operating system, which no package of "
+                "torch brings.",
+                "Install the system's package that has the file that the message names (apt-file "
+                "search FILE, dnf provides '*/FILE'), in a container in its image, or conda's "
+                "package of it. If it is installed, add its directory to LD_LIBRARY_PATH.",
+                ("ldconfig -p | grep FILE",)),),
         why="A shared library is missing, or was built for another one.",
         fix="Libraries are missing, or were not built for each other: remove other copies of "
             "the CUDA libraries from LD_LIBRARY_PATH and LD_PRELOAD, then reinstall torch "
