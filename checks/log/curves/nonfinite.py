@@ -309,6 +309,8 @@ def _scale(log: Log, scale: Curve) -> Verdict:
     moved = next((at for at, value in enumerate(values) if value), len(values))
     if moved == len(values):
         return _always_0(log, scale)
+    if all(value < 0 for value in values):
+        return ok("the log states a loss scale below 0: no scaler is in use")
     low = next((at for at, value in enumerate(values) if value < 1 and at >= moved), None)
     if low is not None:
         return fail(

@@ -8,11 +8,20 @@ NONE = (
     r"'NoneType' object (?:has no attribute|is not (?:callable|iterable|subscriptable))",
     r"must be Tensor, not NoneType",
     r"(?:but got|of type|and) '?NoneType\b",
+    r"argument after \*{1,2} must be (?:a mapping|an iterable), not NoneType",
 )
 NONE_EXAMPLES = (
     "AttributeError: 'NoneType' object has no attribute 'unsqueeze'",
     "TypeError: layer_norm(): argument 'input' (position 1) must be Tensor, not NoneType",
     "TypeError: expected Tensor as element 1 in argument 0, but got NoneType",
+    "TypeError: load_dataset() argument after ** must be a mapping, not NoneType",
+)
+OF_TENSORS = (
+    r"(?:new_|un)?\w{0,3}(?:dim|size|shape|to|type|float|long|half|bool|int|cuda|cpu|view|reshape|"
+    r"squeeze|mean|sum|max|min|std|argmax|backward|item|detach|numpy|numel|device|dtype|permute|"
+    r"transpose|flatten|contiguous|repeat|expand|masked_fill|softmax|log|exp|sqrt|pow|grad|is_cuda|"
+    r"requires_grad|grad_fn|data|logits|loss|unsqueeze|tolist|clone|chunk|split|unbind|ndim|ndimension|"
+    r"is_floating_point|type_as|_?zeros|_?ones|parameters)_?"
 )
 CAST = r"result type \w{1,20} can't be cast to the desired output type"
 CAST_EXAMPLE = "RuntimeError: result type Float can't be cast to the desired output type Long"
@@ -95,7 +104,7 @@ ROWS = (
         messages=(
             r"expected Tensor as element \d{1,6} in argument",
             r"must be Tensor, not \w",
-            r"'(?:tuple|list|str|dict)' object has no attribute",
+            rf"'(?:tuple|list|str|dict)' object has no attribute '(?:{OF_TENSORS})'",
         ),
         examples=(
             "TypeError: expected Tensor as element 0 in argument 0, but got list",
@@ -119,9 +128,33 @@ ROWS = (
             "ValueError: too many values to unpack (expected 2)",
             "ValueError: not enough values to unpack (expected 3, got 2)",
         ),
-        why="Unpacking goes along the first dimension of a tensor, or the parts of a tuple.",
-        fix="Assign as many names as there are parts, _ for one that is not needed. A tensor is "
-        "transposed first, x.t(), or taken apart by .unbind(-1).",
+        wordings=(
+            Wording(
+                r"not enough values to unpack \(expected \d, got 0\)",
+                "ValueError: not enough values to unpack (expected 3, got 0)",
+                "There is nothing to take apart: the list is empty. In a training it is mostly "
+                "zip(*batch) of a batch, or a data set, of which no sample was left.",
+                "Look at the lines above: samples that were ignored (labels beyond the number of "
+                "classes, files that are missing or damaged, texts over the limit) leave an empty "
+                "set. Correct the labels and the number and names of the classes in the data file, "
+                "or the path, delete cached lists (labels.cache), and print len(dataset).",
+            ),
+            Wording(
+                r"not enough values to unpack \(expected 4, got 1\)",
+                "ValueError: not enough values to unpack (expected 4, got 1)",
+                "tn, fp, fn, tp = confusion_matrix(...).ravel() gets one number where labels and "
+                "predictions have one class only; a shape is of one dimension instead of four.",
+                "confusion_matrix(y_true, y_pred, labels=[0, 1]) always has four. Then look at why "
+                "there is one class: the split has a single one, or the model predicts only that. "
+                "For x.shape: add the dimensions that are missing, x[None, None].",
+            ),
+        ),
+        why="The value has more or fewer parts than the line has names: a tuple of a function or a "
+        "loader, the shape of a tensor, or a tensor, which is unpacked along its first dimension.",
+        fix="Print the value, or its shape, before the line. A function or a loader that returns "
+        "another number of parts (of another release) gets as many names, _ for one that is not "
+        "needed. A shape of other length: the tensor has a dimension too many (squeeze) or too few "
+        "(unsqueeze). A tensor is transposed first, x.t(), or taken apart by .unbind(-1).",
         sources=("python-exceptions",),
     ),
     Cause(

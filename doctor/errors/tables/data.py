@@ -12,6 +12,7 @@ ROWS = (
             "Found no valid file for the classes",
             r"No samples found in dataset|[Cc]annot find valid samples|[Nn]o valid (?:training "
             r")?(?:samples|examples)\b",
+            r"\bassert (?:num_samples|n_samples|len\([\w.]{1,60}\)) ?(?:> ?0|>= ?1|!= ?0)\b|"
             r"stopped: No training batches|Total length of `?\w{4,20}`? across ranks is zero|No "
             r"labels found in \S{1,300}\.cache"),
         examples=("FileNotFoundError: Found no valid file for the classes cats. Supported "
@@ -19,6 +20,7 @@ ROWS = (
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",
             "RuntimeError: Cannot find valid samples, check `data/README.md` for the data "
             "format.",
+            '    assert num_samples > 0, "dataset contains images"',
             "`Trainer.fit` stopped: No training batches."),
         why="The dataset has no samples, or none that the program can use.",
         fix="Check the path and the filter of the dataset: it has no samples. If it has: its "
@@ -83,11 +85,27 @@ ROWS = (
             "drop_last. Omit prefetch_factor, or set num_workers to 1 or more.",
         sources=("torch-dataloader", "python-exceptions")),
     Cause(id="index-of-list",
-        errors=("IndexError",),
-        messages=("(?:list|tuple|string|pop|assignment) index out of range",
+        errors=("IndexError", "ValueError"),
+        messages=("(?:list|string|pop|assignment) index out of range",
             "pop from empty list"),
         examples=("IndexError: pop from empty list",
             "IndexError: list index out of range"),
+        wordings=(
+            Wording("tuple index out of range",
+                "IndexError: tuple index out of range",
+                "A tuple has fewer entries than the index says. It is mostly the shape of a tensor "
+                "or array: x.shape[2] where x has two dimensions.",
+                "Print x.shape before the line: a single sample without its batch, one channel "
+                "without its dimension, or arrays of different lengths in one list have a "
+                "dimension less; add it with unsqueeze or x[None]. Else the function returns fewer "
+                "values than the line takes."),
+            Wording(r"ValueError: '?[^\n']{1,80}'? is not in list",
+                "ValueError: 'Turbine' is not in list",
+                "list.index looks for an entry that the list does not have: mostly a column that "
+                "the header of the data file lacks, or has in another spelling.",
+                "Print the list before that line, with repr(): capital letters, spaces and a mark "
+                "at the start of the file (encoding='utf-8-sig') make another name. Else the file "
+                "is of another data set or version than the code reads."),),
         why="A list, tuple or text has fewer entries than the index says; in a dataset, __len__ "
             "counts more samples than there are.",
         fix="Print the index and the length of that list before the line. An index of -100 is a "
@@ -95,8 +113,27 @@ ROWS = (
             "at or behind the end: the list is shorter than the code expects.",
         sources=("python-exceptions",)),
     Cause(id="name-not-registered",
-        errors=("KeyError", "ValueError"),
+        errors=("KeyError", "ValueError", "RuntimeError"),
         refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        wordings=(
+            Wording(r"must contain the key .type., but got",
+                'KeyError: \'`cfg` or `default_args` must contain the key "type", but got '
+                "{'max_epochs': 12}'",
+                "A part of the configuration does not say which class it is of: it was written for "
+                "another release (the runner of mmcv 1.3.3 and newer has a type), or a part that "
+                "the base configuration has was replaced as a whole.",
+                "Give that part its type, runner = dict(type='EpochBasedRunner', max_epochs=12), "
+                "or take the configuration of the installed release. _delete_=True removes the "
+                "type of the base as well.",
+                ("python -m pip list | grep -i mm",)),
+            Wording(r"Unknown model \(",
+                "RuntimeError: Unknown model (efficientformer_l1)",
+                "timm has no model of that name: the file that registers it was not imported, the "
+                "name is misspelled, or this release is older than the model.",
+                "Import the module that has @register_model for it before create_model (from "
+                "models import *); else compare with timm.list_models('*NAME*'), and upgrade: "
+                "python -m pip install -U timm.",
+                ('python -c "import timm; print(timm.__version__)"',)),),
         messages=(r"is not in the [^\n]{0,60}registry|No object named .{1,120} found in "
             r".{1,60}registry|(?:is|was) not registered (?:in|with|as)|[Uu]nregistered (?:model|"
             r"dataset|class)",

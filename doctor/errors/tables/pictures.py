@@ -151,6 +151,22 @@ ROWS = (
                 "that this program saved with its optimizer.",
                 ('python -c "import sys, torch; print(torch.load(sys.argv[1], '
                     "map_location='cpu').keys())\" FILE",)),
+            Wording(r"KeyError: '(?:param_groups|exp_avg|exp_avg_sq)'|"
+                r"\[['\x22]step['\x22]\][\s\S]{0,200}?"
+                r"KeyError: 'step'|KeyError: Parameter containing",
+                "KeyError: 'param_groups'",
+                "What is loaded into the optimizer is no state of this optimizer: another object "
+                "was saved under that name (the scheduler), the checkpoint was stripped for "
+                "inference, another optimizer or another set of parameters wrote it, or DeepSpeed "
+                "and FSDP keep the states in files of their own.",
+                "Print its keys: an optimizer has state and param_groups. To train on from these "
+                "weights load the model alone and start a new optimizer. To resume, load a "
+                "checkpoint that the same optimizer wrote, after the model was moved and "
+                "replaced; with DeepSpeed by engine.load_checkpoint.",
+                ('python -c "import sys, torch; print(torch.load(sys.argv[1], '
+                    "map_location='cpu').keys())\" FILE",),
+                more=('    state_values[0]["step"]\nKeyError: \'step\'',
+                    "KeyError: Parameter containing:")),
             Wording("Expected state_dict to be dict-like",
                 "TypeError: Expected state_dict to be dict-like, got <class 'blocks.MLP'>.",
                 "The file holds a whole model.",

@@ -86,7 +86,9 @@ ROWS = (
         why="One of prediction and target has a dimension that the other lacks: one of size 1, or "
             "that of one-hot labels.",
         fix="Remove it with squeeze: labels.squeeze(1), or prediction.squeeze(-1). argmax(1) turns "
-            "one-hot labels into class indices.",
+            "one-hot labels into class indices. Pictures or tokens of a processor "
+            "(return_tensors='pt') have a dimension of samples already: pixel_values.squeeze(0) "
+            "in the dataset, before the collator adds its own.",
         told_by="the shapes are equal but for one dimension", sources=("torch-functional",),
     ),
     Cause(id="order-of-dimensions",
@@ -121,19 +123,21 @@ ROWS = (
         told_by="the size that is expected stands in another dimension", sources=("torch-docs",),
     ),
     Cause(id="missing-dimension",
-        errors=("RuntimeError",),
+        errors=("RuntimeError", "ValueError"),
         messages=(BROADCAST,
             CHANNELS,
             r"Index tensor must have the same number of dimensions as",
             r"expanded size of the tensor \(\d{1,12}\) must match the existing size",
-            r"Size does not match at dimension \d+ expected index"),
+            r"Size does not match at dimension \d+ expected index",
+            r"not enough values to unpack \(expected [2-9], got [2-9]\)"),
         examples=(BROADCAST_EXAMPLE,
             CHANNELS_EXAMPLE,
             "RuntimeError: Index tensor must have the same number of dimensions as input tensor",
             "RuntimeError: The expanded size of the tensor (20) must match the existing size (16) "
               "at non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]",
             "RuntimeError: Size does not match at dimension 0 expected index [8, 1] to be smaller "
-              "than self [4, 10] apart from dimension 1"),
+              "than self [4, 10] apart from dimension 1",
+            "ValueError: not enough values to unpack (expected 4, got 3)"),
         why="Shapes are aligned at the end: a tensor of fewer dimensions needs its missing ones "
             "where the other has more.",
         fix="Add dimensions of size 1: x[:, None, None, None] for one number per image, mask[:, "

@@ -7,7 +7,8 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="trainer-settings",
         errors=("ValueError", "AttributeError", "ConfigError"),
-        refines=("pip-refuses", "settings-refused"),
+        refines=("pip-refuses", "settings-refused", "api-changed", "attribute-missing",
+            "property-raised"),
         wordings=(
             Wording("load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",
                 "ValueError: --load_best_model_at_end requires the save and eval strategy to "
@@ -63,6 +64,31 @@ ROWS = (
                 "answer, or which the attention must keep apart.",
                 "packing=False with that collator, or completion_only_loss=True (columns prompt "
                 "and completion) in newer TRL, which packs with masks and a flash attention."),
+            Wording(r"'TrainingArguments' object has no attribute",
+                "AttributeError: 'TrainingArguments' object has no attribute 'model_init_kwargs'",
+                "A trainer of TRL got TrainingArguments, which lack its own settings.",
+                "Pass the configuration of that trainer in place of TrainingArguments, with the "
+                "same arguments: DPOConfig for DPOTrainer, SFTConfig for SFTTrainer, "
+                "RewardConfig for RewardTrainer, Seq2SeqTrainingArguments for Seq2SeqTrainer. If "
+                "it is the right class, transformers is older or newer than the code.",
+                ("python -m pip show trl transformers",)),
+            Wording(r"padding_free=True` without packing|"
+                r"padding_free`?[^\n]{0,80}(?:requires?|only "
+                r"(?:works|supported))",
+                "ValueError: When `padding_free=True` without packing, `max_length` is not "
+                "enforced.",
+                "Without padding the samples of a batch are one long sequence, which nothing cuts "
+                "to max_length (Unsloth and newer TRL refuse this).",
+                "Set packing=True with packing_strategy='bfd', or max_length=None for samples "
+                "that are cut already, or padding_free=False."),
+            Wording(r"ModelFor\w{2,20}WithValueHead' object has no attribute",
+                "AttributeError: 'AutoModelForCausalLMWithValueHead' object has no attribute "
+                "'warnings_issued'",
+                "The trainer got a model with a value head, a wrapper that only PPO takes and that "
+                "lacks the attributes of a transformers model.",
+                "Pass AutoModelForCausalLM (or its name) to GRPO, DPO, SFT and generate; PPO of "
+                "current TRL takes a model and a separate value_model. Of a wrapped one: "
+                "model.pretrained_model."),
             Wording("training requires a train_dataset",
                 "ValueError: Trainer: training requires a train_dataset.",
                 "The Trainer got no train_dataset.",
