@@ -449,7 +449,7 @@ SAID: tuple[Said, ...] = (
     (
         "name-not-in-package",
         r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)' \((?!unknown|"
-        r"[^)]{0,300}(?:site|dist)-packages)(?P<path>[^)]{1,300})",
+        r"[^)]{0,300}(?:site|dist)-packages)(?P<path>[^)]{1,300})\)",
         "{path} is a file of the program, or of a copy that was cloned, and has no {name}: correct "
         "the import, or update the files together.",
     ),
