@@ -100,7 +100,7 @@ ROWS = (
                 "dimension less; add it with unsqueeze or x[None]. Else the function returns fewer "
                 "values than the line takes."),
             Wording(r"index \d{1,9} is out of bounds for axis \d|"
-                r"(?:names|classes|labels|categories)\w{0,20}\[[^\n]{1,100}\n(?:[^\n]{0,200}\n)?"
+                r"(?:names|classes|labels|categories)\w{0,9}\[[^\n]{1,100}\n(?:[^\n]{0,200}\n)?"
                 r"[^\n]{0,30}IndexError: list index out of range",
                 "IndexError: index 4 is out of bounds for axis 1 with size 3",
                 "An index goes beyond an array or a list of names. In a training it is mostly the "
@@ -109,8 +109,8 @@ ROWS = (
                 "(with the background, where it is one) have to go up to it: number the classes "
                 "from 0 without gaps, or set the number to the largest label + 1. A mark such as "
                 "255 is left out first.",
-                more=("    counts[self.class_names[int(class_id)]] += 1\nIndexError: list index out "
-                    "of range",)),
+                more=("    n[self.class_names[int(id)]] += 1\nIndexError: list index out of "
+                    "range",)),
             Wording(r"ValueError: '?[^\n']{1,80}'? is not in list",
                 "ValueError: 'Turbine' is not in list",
                 "list.index looks for an entry that the list does not have: mostly a column that "

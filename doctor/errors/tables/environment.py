@@ -123,7 +123,7 @@ ROWS = (
             "(local_files_only=True), or check network, proxy and token.",
         sources=("transformers-hub",), owner=Owner.ENVIRONMENT),
     Cause(id="shell-cannot-run-it",
-        refines=("file-missing",),
+        refines=("file-missing", "attribute-missing"),
         wordings=(
             Wording(r"No such file or directory: '(?:git-lfs|git|ffmpeg|ffprobe|nvcc|ninja|gcc|"
                 r"g\+\+|nvidia-smi)'",

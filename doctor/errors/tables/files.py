@@ -227,7 +227,7 @@ ROWS = (
             r"Error while calling W&B API(?!.{0,200}<Response \[5)|[Tt]imed out waiting for wandb "
             "service"),
         wordings=(
-            Wording(r"wandb(?!.{0,80}(?:ERROR Error while calling W&B API|retrying)).{0,200}"
+            Wording(r"wandb(?:\.errors\.\S{3,60}:|: ERROR (?!Error while calling)).{0,200}"
                 r"(?:<Response \[5\d\d\]>|HTTP 5\d\d|deadline exceeded)",
                 "wandb.errors.CommError: context deadline exceeded (<Response [500]>)",
                 "The server of Weights & Biases failed or did not answer in time; the key is not "

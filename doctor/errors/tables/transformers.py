@@ -212,7 +212,7 @@ ROWS = (
                 r"from_argparse_args)'",
                 "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
                 "Lightning 2.0 removed add_argparse_args and from_argparse_args of the Trainer.",
-                "Install the release that the program was written for: python -m pip install "
+                "Install the version that the program was written for: python -m pip install "
                 "'pytorch-lightning<2'; or define the arguments in the program and pass them: "
                 "Trainer(max_epochs=args.max_epochs).",
                 ("python -m pip install 'pytorch-lightning<2'",),
