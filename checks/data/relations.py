@@ -25,6 +25,8 @@ class Meaning:
     """It may be meant: a note."""
     broken: bool = False
     """The training ends at the first such row: a failure."""
+    by_row: bool = False
+    """A row has it by itself, so that some of few rows are enough for a warning."""
     single: bool = False
     """It holds for the whole or not at all, and has no share."""
     explained: bool = False
@@ -62,7 +64,8 @@ def _judged(relation: Relation, meaning: Meaning) -> Verdict:
         return note(f"{whole}{where}", fix=meaning.fix)
     if meaning.broken:
         return fail(f"{whole}{where}", fix=meaning.fix)
-    return observed(f"{whole}{where}", relation.whole, fix=meaning.fix)
+    faulty = relation.part if meaning.by_row else 0
+    return observed(f"{whole}{where}", relation.whole, faulty=faulty, fix=meaning.fix)
 
 
 def _places(relation: Relation) -> dict[str, str]:

@@ -12,8 +12,10 @@ from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, sk
 SHARED = 0.01
 """Share of evaluation rows that train has, too, from which on it is a warning. Our own number."""
 CONFLICTING = 0.005
-REPEATED = 0.1
+REPEATED = 0.05
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
+COMMON = 0.1
+"""Share of the evaluation that train has three times or more, for a note. Our own number."""
 MOSTLY, HALF = 0.8, 0.5
 """Share of rows that occurred before which no oversampling makes, and of rows without a class and
 without another reason to occur again. Our own numbers."""
@@ -74,7 +76,7 @@ def disjoint(data: Data) -> Verdict:
         both = overlap.shared + overlap.repeated
         text = share(both, overlap.telling, "rows of eval are in train, too")
         known = f"{overlap.repeated:,} of them three times or more, which may be chance"
-        noted = overlap.repeated >= REPEATED * overlap.telling
+        noted = overlap.repeated >= COMMON * overlap.telling
         return note(f"{text}, {known}; {read}", fix=PERHAPS_COPIED) if noted else ok(
             f"{text}, {known}; {read}")  # fmt: skip
     return ok(f"{text}; {read}")
@@ -180,7 +182,7 @@ DISTINCT = Check(
     "join or an export that went wrong.",
     passes=("fewer than 0.5 % of the rows have another class than an equal row",),
     notes=(
-        "at least 10 % of the rows are equal to an earlier one",
+        "at least 5 % of the rows are equal to an earlier one, of 32 or more",
         "nearly all rows occur equally often, as groups of samples or epochs",
     ),
     warns=(

@@ -12,6 +12,9 @@ from doctor.judge.combine import worst
 
 FEW = 32
 """Samples below which a share is a note: 2 of 8 may be chance. Our own number."""
+CLEAR, CLEARLY = 3, 0.25
+"""Rows with a fault of their own, and their share, from which on fewer than FEW are enough: what a
+row holds is no chance of the sample. Our own numbers."""
 NOTHING = "nothing was read, see DAT018"
 
 
@@ -38,10 +41,13 @@ def share(part: int, whole: int, of: str) -> str:
         f"{part:,} of {whole:,} {of} ({percent:.1g} %)")  # fmt: skip
 
 
-def observed(summary: str, seen: int, *, of: str = "", **remedy: Unpack[Remedy]) -> Verdict:
+def observed(
+    summary: str, seen: int, *, of: str = "", faulty: int = 0, **remedy: Unpack[Remedy]
+) -> Verdict:
     """A warning about a share; a note where few samples were seen. `of` names what has no more of
-    them, "eval has 8 rows"."""
-    if seen < FEW:
+    them, "eval has 8 rows"; `faulty` is how many rows have a fault of their own."""
+    clear = faulty >= max(CLEAR, CLEARLY * seen)
+    if seen < FEW and not clear:
         few = of or f"{seen} were read"
         return note(f"{summary}; {few}, and from {FEW} on it is a warning", fix=remedy.get("fix"))
     return warn(summary, **remedy)

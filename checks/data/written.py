@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
-from doctor.checks.data.relations import Meaning, Meanings, verdicts
+from doctor.checks.data.relations import verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
+from doctor.checks.data.written_meanings import MEANINGS
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import RowTexts
 from doctor.judge.check import Check, Owner, Verdict, note, skip
@@ -22,170 +23,6 @@ def well_written(data: Data) -> Verdict:
     return worst(each_split(data, _well_written), *verdicts(data.relations, MEANINGS))
 
 
-SPANS = (
-    "Give start and end in letters of the text as it is stored (text[start:end]), and look at "
-    "where both "
-    "were shifted: by cleaning, by bytes, or by an end that is included."
-)
-MEANINGS: Meanings = {
-    "prompt begins answer": Meaning(
-        "answers begin with their whole prompt",
-        "Keep the prompt in a column of its own: it is put before the answer again.",
-        least=0.5,
-    ),
-    "one answer": Meaning(
-        "answers are the same text", "Look at how answers are made: one stands in for many.", 0.2
-    ),
-    "answer is error": Meaning(
-        "answers are the error of a service or a program, such as 429 Too Many Requests",
-        "Drop these rows, or generate their answers again: the model learns to fail.",
-        least=0.005,
-    ),
-    "answer left open": Meaning(
-        "answers are a place that was left open, such as [INSERT NAME]",
-        "Fill these places in, or drop the rows.",
-        least=0.005,
-    ),
-    "chat in quotes": Meaning(
-        "rows hold {fields} as a text of JSON in place of a list of messages",
-        "Read it by json.loads() before the file is written or a template renders it.",
-        least=0.5,
-    ),
-    "columns exchanged": Meaning(
-        "rows have the values of {first} in {second}, and the other way round",
-        "Look at these rows, and at the source that wrote them: exchange the two values where they "
-        "are confused.",
-        least=0.01,
-        noted=True,
-    ),
-    "one class": Meaning(
-        "rows have the same class in {fields}", "Look at how the labels are made.", least=1.0
-    ),
-    "text empty": Meaning(
-        "rows have a class and no {fields}", "Drop these rows, or find their texts.", 0.02
-    ),
-    "transcript empty": Meaning(
-        "recordings have no {fields}",
-        "Find their texts, or drop the rows, unless they are silence that is meant to give none.",
-        least=0.02,
-        noted=True,
-    ),
-    "entities in text": Meaning(
-        "rows write letters as entities of HTML, such as &quot; without tags, or &amp;quot;",
-        "Decode the text until nothing changes: html.unescape(text).",
-        least=0.2,
-    ),
-    "roles repeat": Meaning(
-        "chats have two messages of one role after each other",
-        "Join the messages of one turn, or find the lost one: many templates refuse such chats.",
-    ),
-    "roles swapped": Meaning(
-        "chats begin with the assistant and end with the user",
-        "Swap the roles of these chats, where the assistant asks and the user answers: the "
-        "assistant's messages are trained. Else drop their first and their last message.",
-    ),
-    "role unknown": Meaning(
-        "chats have a role that templates do not know",
-        "Give each message one of the roles system, user, assistant and tool.",
-        least=0.01,
-    ),
-    "markers in text": Meaning(
-        "chats have a template's markers or the names of speakers in their texts",
-        "Keep the text alone in each message: the template writes markers and speakers again.",
-    ),
-    "side empty": Meaning(
-        "pairs have nothing in {fields}", "Drop these pairs, or fill the answer in.", least=0.02
-    ),
-    "prompts differ": Meaning(
-        "pairs answer two different prompts",
-        "Pair the answers by their prompt: chosen and rejected must share all but the answer.",
-    ),
-    "query is positive": Meaning(
-        "rows have the same text as query and as what it should find",
-        "Look at how the pairs are made: equal texts teach nothing.",
-    ),
-    "positive among negatives": Meaning(
-        "rows have what should be found among their negatives, too",
-        "Take the positives of a query out of its negatives.",
-        least=0.01,
-    ),
-    "header in rows": Meaning(
-        "rows are the names of the columns: headers between the rows",
-        "Leave out the headers of all files but the first one when files are joined.",
-        least=0.0,
-    ),
-    "decimals mixed": Meaning(
-        "values of {fields} are written with another decimal sign than the rest",
-        "Bring the numbers to one form before they are read: 1,5 is read as 15, or as text.",
-        least=0.01,
-    ),
-    "units mixed": Meaning(
-        "values of {fields} are written with a unit, or without one, unlike the rest",
-        "Write all numbers of a column in one unit, and the unit into its name.",
-        least=0.01,
-    ),
-    "unit of a group": Meaning(
-        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of "
-        "about "
-        "{1}: another unit, as degrees of Fahrenheit among those of Celsius",
-        "Bring the column to one unit, by the group that is named, before it is scaled.",
-        least=0.01,
-    ),
-    "scale of a group": Meaning(
-        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of "
-        "about "
-        "{1}, with a spread that differs as much: another unit, or another kind",
-        "Look at the unit of these rows, and bring the column to one before it is scaled.",
-        noted=True,
-    ),
-    "tags in text": Meaning(
-        "rows hold tags of HTML such as </p> and <br>",
-        "Extract the text of pages (BeautifulSoup(page).get_text(' ')), unless the model shall "
-        "write "
-        "pages.",
-        least=0.2,
-        noted=True,
-    ),
-    "document repeated": Meaning(
-        "documents occurred before, with other values beside them",
-        "Drop repeated documents by their text alone, whatever the other columns hold: a crawl "
-        "fetches "
-        "a page again under other addresses.",
-        least=0.2,
-    ),
-    "answer elsewhere": Meaning(
-        "answers are not in their context at the place that is given",
-        "Count answer_start in letters of the context as it is stored: text that was stripped, "
-        "cleaned "
-        "or decoded since has other places.",
-        least=0.01,
-    ),
-    "span beyond text": Meaning(
-        "rows have a span that ends before it begins, or beyond their text", SPANS, least=0.01
-    ),
-    "span cuts words": Meaning(
-        "rows have a span that begins or ends within a word, or holds another text than it says",
-        SPANS,
-        least=0.2,
-    ),
-    "tags of other tokens": Meaning(
-        "rows have another number of tags than of tokens",
-        "Drop these rows, or tag them again by the same division into tokens.",
-        least=0.0,
-    ),
-    "types mixed": Meaning(
-        "values of {fields} are numbers in quotes, or without, unlike the rest",
-        "Write a column in one type: 1 and '1' are two classes, and two keys.",
-        least=0.01,
-    ),
-    "dates mixed": Meaning(
-        "values of {fields} are dates in another order than the rest",
-        "Write all dates as YYYY-MM-DD before they are compared.",
-        least=0.01,
-    ),
-}
-
-
 def _well_written(split: Split) -> Verdict:
     texts = split.texts
     if texts is None:
@@ -195,10 +32,12 @@ def _well_written(split: Split) -> Verdict:
         return found
     if texts.escaped and texts.escaped >= ESCAPED * texts.rows:
         text = share(texts.escaped, texts.rows, "rows hold a backslash and n for a line break")
-        return observed(f"{text}: {rows(texts.escaped_rows)}", texts.rows, fix=TWICE)
+        where = rows(texts.escaped_rows)
+        return observed(f"{text}: {where}", texts.rows, faulty=texts.escaped, fix=TWICE)
     if texts.garbled and texts.garbled >= FAULTY * texts.rows:
         text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
-        return observed(f"{text}: {rows(texts.garbled_rows)}", texts.rows, fix=GARBLED)
+        where = rows(texts.garbled_rows)
+        return observed(f"{text}: {where}", texts.rows, faulty=texts.garbled, fix=GARBLED)
     if (found := _replaced(texts) or _asked(texts) or _pages(texts)) is not None:
         return found
     if (found := _columns(texts)) is not None:
@@ -234,7 +73,7 @@ def _asked(texts: RowTexts) -> Verdict | None:
     if texts.asked == texts.chats:  # prompts, as for reinforcement learning
         return note(f"{text}: they are prompts without answers", fix=ASKED)
     return observed(f"{text}, whose answer is missing: {rows(texts.asked_rows)}",
-                    texts.chats, fix=ASKED)  # fmt: skip
+                    texts.chats, faulty=texts.asked, fix=ASKED)  # fmt: skip
 
 
 def _pages(texts: RowTexts) -> Verdict | None:
@@ -282,7 +121,8 @@ def _empty(texts: RowTexts, split: Split) -> Verdict | None:
         return passed(f"{text}, and {shown(texts.marked_by)} says which", split)
     if texts.contexts == texts.answers:
         return note(f"{text}, of questions about a text of the row", fix=EMPTY)
-    return observed(f"{text}: {rows(texts.empty_rows)}", texts.answers, fix=EMPTY)
+    where = rows(texts.empty_rows)
+    return observed(f"{text}: {where}", texts.answers, faulty=texts.empty, fix=EMPTY)
 
 
 TWICE = "Export the rows again, or decode each text once more: json.loads('\"' + text + '\"')."
@@ -329,6 +169,7 @@ WRITTEN = Check(
     passes=("fewer than 2 % of the rows have such a fault, or a column marks the empty answers",),
     notes=(
         "all chats end with a message of the user, as prompts do",
+        "the names of a table's columns look like a row of it",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
         "one group of rows is some power of ten above or below all others, which are alike",
@@ -338,6 +179,11 @@ WRITTEN = Check(
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
+        "of fewer rows, three and a quarter of all have such a fault of their own",
+        "a row has nothing in any column, or no class or text where at least 90 % have one",
+        "all answers are one text, 20 % hold {{name}}, or 1 % differ from that of the same prompt, "
+        "of a few answers that return",
+        "at least 30 % of the prompts begin with the number of a list",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
         "at least 5 % of 32 or more answers or documents have U+FFFD in place of letters, next to "
         "other letters",

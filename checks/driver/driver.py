@@ -83,7 +83,13 @@ def _responds(
         return blocked
     if driver.nvml.code == NO_LIBRARY and driver.cuda.ok:
         note = "cuInit responds; without NVML the GPUs' health cannot be read, and NCCL needs it"
-        return warn(f"{errors}; {note}", *LIBRARY.commands, fix=LIBRARY.fix, owner=LIBRARY.owner)
+        return warn(
+            f"{errors}; {note}",
+            *LIBRARY.commands,
+            fix=LIBRARY.fix,
+            owner=LIBRARY.owner,
+            sources=LIBRARY.sources,
+        )
     if driver.nvml.ok or driver.cuda.ok:  # one of them found a GPU: a Jetson is on no PCI bus
         return _undivided(driver, gpus, errors) or _broken(host, driver, errors)
     return _no_hardware(host, errors) or _broken(host, driver, errors)
@@ -107,7 +113,11 @@ def _blocked(driver: Driver, errors: str) -> Verdict | None:
         return None
     limit = max(each.seconds for each in hung)
     if driver.blocked == "once":
-        return warn(f"{errors}; {REQUIRED}, and a second start was not made", fix=BLOCKED)
+        return warn(
+            f"{errors}; {REQUIRED}, and a second start was not made",
+            fix=BLOCKED,
+            sources=HANGS.sources,
+        )
     sign = {"in the kernel": " (it waits in the kernel, in state D without CPU time)"}
     sign["twice"] = ", in two starts"
     text = f"{errors}{sign.get(driver.blocked or '', '')}; {REQUIRED} within {limit:.0f} s"
@@ -119,7 +129,7 @@ def _late(driver: Driver) -> Verdict | None:
     if driver.blocked is None:
         return None
     summary = f"{version_of(driver)}: the first start did not answer ({driver.first_start}), a"
-    return warn(f"{summary} second one did; one start required", fix=BLOCKED)
+    return warn(f"{summary} second one did; one start required", fix=BLOCKED, sources=HANGS.sources)
 
 
 def _slow(driver: Driver, gpus: tuple[Gpu, ...] | Unknown | None) -> Verdict | None:

@@ -124,7 +124,7 @@ ADDS_UP = Check(
     judge=adds_up,
     returns=True,
     commands=("export NCCL_DEBUG=INFO",),
-    sources=("nccl-troubleshooting", "nccl-tests-117", "nccl-2079", "nccl-1716"),
+    sources=("nccl-troubleshooting", "nccl-tests-117", "nccl-2079"),
     after=("DRV001",),
     targets=("nvidia",),
 )

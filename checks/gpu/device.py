@@ -78,7 +78,12 @@ def _free(gpu: JobGpu) -> Verdict:
     elif gpu.nvml and gpu.nvml.display_active:
         return warn(f"{summary}; a desktop runs on it", fix=CLOSE_DESKTOP)
     if gpu.nvml and gpu.nvml.unread.get("processes") == UNLISTED:
-        return warn(f"{summary}; no process is listed, and the GPU is idle", FUSER, fix=ORPHANED)
+        return warn(
+            f"{summary}; no process is listed, and the GPU is idle",
+            FUSER,
+            fix=ORPHANED,
+            sources=("pai-3372",),
+        )
     return fail(summary) if share > USED_SHARE else warn(summary)
 
 
@@ -120,7 +125,7 @@ FREE = Check(
     judge=free,
     returns=True,
     commands=("nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",),
-    sources=("ps-U10", "ps-U11", "pai-3372"),
+    sources=("ps-U10", "ps-U11"),
     after=("DRV001",),
     targets=("nvidia",),
     also=("read",),

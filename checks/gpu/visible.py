@@ -29,6 +29,7 @@ from doctor.judge.known_errors import (
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 """Options of torch's allocator of GPU memory; releases before 2.9 read only the last two."""
+OF_SELECTION = ("cuda-environment",)
 PROHIBITED, EXCLUSIVE = 2, 3
 BUSY = "busy or unavailable"
 NOT_BUILT = "not compiled with"
@@ -94,7 +95,7 @@ def visible(
     if torch_count is None:
         return unknown(f"{summary}; torch could not count them: {reason}")
     if listed is not None and not sliced and len(listed) != torch_count:
-        return warn(f"{summary}; both must see the same number")
+        return warn(f"{summary}; both must see the same number", sources=OF_SELECTION)
     return ok(summary)
 
 
@@ -142,7 +143,7 @@ def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict |
             )
     if pattern is None and BUILD in started.detail:
         return fail(summary, 'python -c "import torch; print(torch.version.cuda)"',
-                    "nvidia-smi", fix=UNKNOWN_BUILD)  # fmt: skip
+                    "nvidia-smi", fix=UNKNOWN_BUILD, sources=("pytorch-install",))  # fmt: skip
     in_wsl = isinstance(host, Host) and host.sandbox == "WSL2"
     alone = pattern is None and isinstance(host, Host) and not host.container
     if in_wsl and (alone or UNKNOWN_ERROR in started.detail):
@@ -181,6 +182,7 @@ def _hidden(
         f"unset {VARIABLE}",
         fix=f"Unset {VARIABLE}, or name existing GPUs: by index, or by a UUID that "
         "`nvidia-smi -L` prints.",
+        sources=OF_SELECTION,
     )
 
 
@@ -189,7 +191,8 @@ def _lost(listed: Sequence[JobGpu] | None) -> Verdict | None:
     if not lost:
         return None
     errors = ", ".join(f"{_place(gpu)}: {gpu.nvml.lost}" for gpu in lost if gpu.nvml)
-    return fail(f"{errors}; every GPU must respond", *KERNEL_LOG, fix=LOST, owner=Owner.MACHINE)
+    summary = f"{errors}; every GPU must respond"
+    return fail(summary, *KERNEL_LOG, fix=LOST, owner=Owner.MACHINE, sources=("xid-catalog",))
 
 
 def _place(gpu: JobGpu) -> str:
@@ -266,10 +269,12 @@ def _too_few(
 ) -> Verdict:
     if selection is not None:
         among = f"{VARIABLE}={selection!r} selects among the GPUs"
-        return fail(summary, fix=f"{among}: name more of them, or lower --gpus.")
+        fix = f"{among}: name more of them, or lower --gpus."
+        return fail(summary, fix=fix, sources=OF_SELECTION)
     if gpus == ():
-        return fail(summary, "nvidia-smi -L", *KERNEL_LOG, fix=NONE_LISTED)
-    return fail(summary)
+        commands = ("nvidia-smi -L", *KERNEL_LOG)
+        return fail(summary, *commands, fix=NONE_LISTED, sources=GPU_NOT_STARTED.sources)
+    return fail(summary, sources=("aicr-1858",))
 
 
 NONE_LISTED = (
@@ -310,7 +315,7 @@ VISIBLE = Check(
     returns=True,
     required="gpus",
     commands=("nvidia-smi -L",),
-    sources=("pytorch-130181", "nccl-1716", "pytorch-100691"),
+    sources=("cuda-environment", "pytorch-130181", "nccl-1716", "pytorch-100691"),
     after=("DRV001",),
     targets=ON_CUDA,
     also=("read",),

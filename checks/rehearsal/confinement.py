@@ -94,9 +94,8 @@ WRITES = Check(
         "it would write into a directory that holds a run",
         "a write elsewhere was refused, and a run ended with that error",
     ),
-    fix="Pass the directory of checkpoints and logs as {output}. A script that writes where it is "
-    "started is started there: sh -c 'cd {output} && exec python /PATH/train.py ...', with "
-    "--resume-command alike. --writable DIRECTORY allows another directory.",
+    fix="Pass the directory of checkpoints and logs as {output}. Start a script that writes where "
+    "it is started with --in-output. --writable DIRECTORY allows another directory.",
     owner=Owner.JOB,
     judge=writes_inside,
     limits="that code in C++ or Rust tried nothing: the kernel refuses it, but does not say it.",

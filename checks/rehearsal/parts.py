@@ -20,6 +20,12 @@ ERROR = re.compile(
 )
 
 
+FRAME = re.compile(r' {2,8}File "([^"]{1,300})", line (\d{1,7})(?:, in |$)')
+"""Of a traceback."""
+LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<")
+"""In the names of files that are not the user's."""
+
+
 def error_in(text: str) -> GuardError | None:
     """Class and message; None where it is no error's."""
     match = ERROR.match(text)
@@ -29,7 +35,12 @@ def error_in(text: str) -> GuardError | None:
 def not_tried(rehearsal: Rehearsal, name: StageName) -> Verdict | None:
     """The verdict where a stage was not tried; None where it was."""
     stage = rehearsal.stage(name)
-    return None if stage.tried else skip(f"not tried, because {shown(stage.reason, 300)}")
+    if stage.tried:
+        return None
+    text = f"not tried, because {shown(stage.reason, 300)}"
+    if stage.out_of_time:
+        return unknown(f"{text}: a larger --budget, or fewer steps of the command, shows it")
+    return skip(text)
 
 
 def unobserved(run: RehearsedRun | None) -> Verdict | None:
@@ -59,7 +70,17 @@ def last_line(run: RehearsedRun) -> str:
 def place(run: RehearsedRun) -> str:
     """The user's line that an exception came from; "" for none."""
     found = next((rank.place for rank in run.ranks if rank.error and rank.place), "")
+    found = found or ("" if run.ranks else _printed_place(run))
     return f", at {shown(found, 200)}" if found else ""
+
+
+def _printed_place(run: RehearsedRun) -> str:
+    """The last line of the user's in a traceback that was printed before torch was imported."""
+    for line in reversed(run.tail):
+        match = FRAME.match(line)
+        if match and not any(part in match[1] for part in LIBRARIES):
+            return f"{match[1]}:{match[2]}"
+    return ""
 
 
 def raised(run: RehearsedRun) -> str:

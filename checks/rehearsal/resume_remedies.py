@@ -115,10 +115,12 @@ UNTIED_FIX = (
 )
 NOT_LOADED = (
     "The checkpoints have an optimizer's state: load it, optimizer.load_state_dict(), into the "
-    "optimizer that takes the steps, after it is made and before the first step. "
-    "torch.distributed.checkpoint fills in what the state that it is given has, and that of a new "
-    "optimizer is empty: take it from get_state_dict() or get_optimizer_state_dict(), which "
-    "create it, and give it to set_state_dict()."
+    "optimizer that takes the steps, after it is made and before the first step."
+)
+NOT_FILLED = (
+    f"{NOT_LOADED} torch.distributed.checkpoint fills in what the state that it is given has, and "
+    "that of a new optimizer is empty: take it from get_state_dict() or "
+    "get_optimizer_state_dict(), which create it, and give it to set_state_dict()."
 )
 NOT_SAVED = (
     "No checkpoint has an optimizer's state: save optimizer.state_dict(), and scaler.state_dict(), "
@@ -147,6 +149,51 @@ STREAM = (
     "Save how far the data are read, and go on from there: state_dict() of StatefulDataLoader or "
     "of a streaming dataset, or skip the batches that are done. Where batches are drawn at random, "
     "save torch.get_rng_state() and the generators' states and set them, or seed with the step."
+)
+UNPREPARED_FIX = (
+    "Call accelerator.load_state() after accelerator.prepare(): it restores the models, optimizers "
+    "and schedulers that are prepared then, and without any nothing but random states."
+)
+UNREAD = (
+    "Pass the setting on: it is given, and nothing resumes. trainer.train() of transformers "
+    "resumes with its own argument alone, trainer.train(resume_from_checkpoint=True); in a loop of "
+    "your own, look for the newest checkpoint in {output} and load it."
+)
+NAME_FIX = (
+    "Build the path of the checkpoint in one place, a function or a variable, for the save and for "
+    "the load: the load looks for a file by another name than the save writes."
+)
+BEST_FIX = (
+    "Save the best result so far with the step, and load it: one that begins anew lets the first "
+    "evaluation after each resume overwrite the best model."
+)
+STEP_FIX = (
+    "Save the step and start the loop there. A trainer that only gets the weights begins its "
+    "count, optimizer and schedule anew: give it the checkpoint, "
+    "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
+    "Lightning. The end stays where it was: range(start, epochs), not range(start, start + epochs)."
+)
+TOO_FAR_FIX = (
+    "Begin the loop at the step or epoch that comes next, and count to the same end, range(start, "
+    "epochs): a start that is moved on by one more, or taken off the end as well, leaves out what "
+    "was never trained."
+)
+REST_FIX = (
+    "Nothing, if the training is meant to begin the next epoch after a stop. Else go on within the "
+    "epoch, skipping the batches that are done, or save at the end of epochs alone."
+)
+EPOCH_FIX = (
+    "If the checkpoint has the number of the epoch, save that of the next one, epoch + 1: at the "
+    "end of the first, epoch is 0 still. "
+)
+HANDLER_STEP_FIX = (
+    "The state was saved on the signal: save the number of the step at that moment with it, an "
+    "attribute or a global that the loop sets, and not a default argument or a variable that has "
+    "the number from when the handler was made, or of the epoch's begin; and start the loop there."
+)
+LATEST_FIX = (
+    "Resume from the newest checkpoint, and keep the best result for what comes after the "
+    "training: each stop loses the steps since it was the best. Nothing, if that is meant."
 )
 
 

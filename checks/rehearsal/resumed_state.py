@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from doctor.checks.rehearsal.agreeing import weights as replicas
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
@@ -11,6 +12,7 @@ from doctor.checks.rehearsal.resume_remedies import (
     AHEAD_FIX,
     AVERAGE_FIX,
     FROZEN_FIX,
+    NOT_FILLED,
     NOT_LOADED,
     NOT_SAVED,
     ORDER_FIX,
@@ -143,12 +145,17 @@ WEIGHTS = Check(
 
 
 def optimizer(rehearsal: Rehearsal) -> Verdict:
+    saves = [each.what for run in rehearsal.runs for each in run.saved]
+    in_parts = any(what.startswith("torch.distributed.checkpoint") for what in saves)
     return _of(
-        rehearsal, ("frozen", "optimizer", "group", "option", "scaler", "replaced"), _optimizer
+        rehearsal,
+        ("frozen", "optimizer", "group", "option", "scaler", "replaced"),
+        partial(_optimizer, in_parts=in_parts),
     )
 
 
-def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
+def _optimizer(found: Resumed, lost: Sequence[Lost], *, in_parts: bool) -> Verdict:
+    """`in_parts`: torch.distributed.checkpoint saves."""
     if not lost and found.pending:
         return note(
             f"optimizer and scaler are as after step {found.saved_step}; the save came after "
@@ -160,7 +167,7 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         return ok(f"optimizer and scaler are as after step {found.saved_step}")
     fix = SCALER_FIX if all(each.kind == "scaler" for each in lost) else None
     if any(each.kind == "optimizer" and each.fresh for each in lost):
-        fix = NOT_LOADED if found.kept_optimizer else NOT_SAVED
+        fix = (NOT_FILLED if in_parts else NOT_LOADED) if found.kept_optimizer else NOT_SAVED
     if any(each.kind == "group" for each in lost):
         fix = ORDER_FIX
     if any(each.kind == "frozen" for each in lost):

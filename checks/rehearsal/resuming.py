@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from doctor._util.units import shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import error_in, not_tried, place, raised
-from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
+from doctor.checks.rehearsal.resume_remedies import (
+    BEST_FIX,
+    EPOCH_FIX,
+    FROZEN_FIX,
+    HANDLER_STEP_FIX,
+    LATEST_FIX,
+    NAME_FIX,
+    ORDER_FIX,
+    REST_FIX,
+    STEP_FIX,
+    TOO_FAR_FIX,
+    UNPREPARED_FIX,
+    UNREAD,
+)
 from doctor.checks.rehearsal.resume_words import held
 from doctor.checks.rehearsal.resumed_state import resumed
 from doctor.checks.rehearsal.running import printed_error
 from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
 from doctor.checks.rehearsal.stopping import caught
+from doctor.facts.guard import GuardError
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
 from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
@@ -22,43 +37,12 @@ from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, w
 NOT_RESUMED = (
     "If the job resumes with other arguments, give them: --resume-command 'COMMAND {output}'."
 )
-UNPREPARED_FIX = (
-    "Call accelerator.load_state() after accelerator.prepare(): it restores the models, optimizers "
-    "and schedulers that are prepared then, and without any nothing but random states."
-)
-UNREAD = (
-    "Pass the setting on: it is given, and nothing resumes. trainer.train() of transformers "
-    "resumes with its own argument alone, trainer.train(resume_from_checkpoint=True); in a loop of "
-    "your own, look for the newest checkpoint in {output} and load it."
-)
 CUT_OFF = re.compile(
     r"EOFError(?!.*reading a line)|unexpected EOF|central directory|end-of-stream"
     r"|pickle data was truncated|IncompleteBuffer|HeaderTooLarge|HeaderTooSmall"
 )
 """In errors of readers of files that are not whole."""
-BEST_FIX = (
-    "Save the best result so far with the step, and load it: one that begins anew lets the first "
-    "evaluation after each resume overwrite the best model."
-)
-STEP_FIX = (
-    "Save the step and start the loop there. A trainer that only gets the weights begins its "
-    "count, optimizer and schedule anew: give it the checkpoint, "
-    "trainer.train(resume_from_checkpoint=...) of transformers, trainer.fit(..., ckpt_path=...) of "
-    "Lightning."
-)
-EPOCH_FIX = (
-    "If the checkpoint has the number of the epoch, save that of the next one, epoch + 1: at the "
-    "end of the first, epoch is 0 still. "
-)
-HANDLER_STEP_FIX = (
-    "The state was saved on the signal: save the number of the step at that moment with it, an "
-    "attribute or a global that the loop sets, and not a default argument or a variable that has "
-    "the number from when the handler was made, or of the epoch's begin; and start the loop there."
-)
-LATEST_FIX = (
-    "Resume from the newest checkpoint, and keep the best result for what comes after the "
-    "training: each stop loses the steps since it was the best. Nothing, if that is meant."
-)
+MISSING = re.compile(r"No such file or directory: '([^']{1,300})'")
 COMMAND = "--resume-command"
 """The request where the user gave a command of its own."""
 SLOW = 3
@@ -77,14 +61,30 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
         )
     if run is not None and (run.code or run.cut):
         return _broken(run, rehearsal.resumed, rehearsal.run("stop"))
+    stopped = rehearsal.run("stop")
     found = resumed(rehearsal)
     if isinstance(found, Verdict):
-        return found
-    stopped = rehearsal.run("stop")
+        return _no_step(run, first, stopped) or found
     if found.from_start:
         return _from_start(found, stopped.checkpoints if stopped else ())
     skipped = stopped is not None and caught(stopped) and found.saved_step >= stopped.stopped_at
     return _goes_on(found, skipped, stopped is not None and _by_handler(stopped, found, first))
+
+
+def _no_step(
+    run: RehearsedRun | None, first: RehearsedRun | None, stopped: RehearsedRun | None
+) -> Verdict | None:
+    """The warning on a continued run that takes no step, although steps were left."""
+    if run is None or first is None or stopped is None or run.code != 0 or run.steps:
+        return None
+    newest = max((each.step for each in stopped.saved), default=0)
+    if not run.ranks or not 0 < newest < first.steps:
+        return None
+    return warn(
+        f"the continued run ended with exit code 0 without a step: {first.steps - newest} of "
+        f"{first.steps} were left after the last save",
+        fix=TOO_FAR_FIX,
+    )
 
 
 def _by_handler(stopped: RehearsedRun, found: Resumed, first: RehearsedRun | None) -> bool:
@@ -126,7 +126,7 @@ def _goes_on(found: Resumed, skipped: bool, by_handler: bool) -> Verdict:
             "and begin the loop there: start = step + 1 where the number is that of the step that "
             "was done. A handler that saves in the middle of a step saves between the two.",
         )
-    if again := _again(found):
+    if again := _again(found) or (None if given_up else _left_out(found)):
         return again
     if behind > 0:
         return note(
@@ -176,6 +176,20 @@ def _again(found: Resumed) -> Verdict | None:
     return None
 
 
+def _left_out(found: Resumed) -> Verdict | None:
+    """Of steps that neither the stopped run nor the resume takes."""
+    missing = (found.expected_steps or 0) - found.steps
+    if missing <= 1:
+        return None
+    text = (
+        f"goes on after step {found.saved_step}, and takes {found.steps} steps where "
+        f"{found.expected_steps} were left: {missing} steps are left out"
+    )
+    if found.epoch_steps and missing % found.epoch_steps == 0:
+        return warn(text, fix=TOO_FAR_FIX)
+    return note(text, fix=REST_FIX)
+
+
 def _best_forgotten(found: Resumed) -> Verdict:
     """Of a best result so far that the resume does not know."""
     path, fix = shown(found.best, 200), BEST_FIX
@@ -204,6 +218,8 @@ def _broken(run: RehearsedRun, found: Resumed | None, stopped: RehearsedRun | No
         return fail(f"{summary}{raised(run)}; {torn.summary}", fix=CUT_OFF_FIX)
     if any(CUT_OFF.search(text) for text in (raised(run), *run.tail[-1:])):
         return fail(f"{summary}{raised(run)}; a file that it reads is cut off", fix=CUT_OFF_FIX)
+    if other := _other_name(error or printed_error(run), stopped):
+        return fail(f"{summary}{raised(run)}; {other}", fix=NAME_FIX)
     found_causes = with_causes(summary, error or printed_error(run))
     if found_causes.causes:
         return found_causes
@@ -212,6 +228,17 @@ def _broken(run: RehearsedRun, found: Resumed | None, stopped: RehearsedRun | No
         fix="Read the error: a checkpoint that is half written, a key that is missing, or a "
         "directory that must not exist. doctor explain proposes the causes of its message.",
     )
+
+
+def _other_name(error: GuardError | None, stopped: RehearsedRun | None) -> str:
+    """What was saved in the directory of a file that the resume does not find; "" for none."""
+    match = MISSING.search(error.message) if error is not None else None
+    if match is None or stopped is None:
+        return ""
+    directory = PurePath(match[1]).parent.name
+    saved = (each.path for each in stopped.checkpoints)
+    found = next((path for path in saved if PurePath(path).parent.name == directory), "")
+    return f"{shown(found, 200)} was saved there" if found and directory else ""
 
 
 def _from_start(found: Resumed, checkpoints: Sequence[OnDisk]) -> Verdict:
@@ -260,12 +287,14 @@ RESUMES = Check(
     notes=(
         "it begins anew, no flag asks for a resume, and it opened no checkpoint in {output}",
         "it resumes from an older save than the newest",
+        "it leaves out the rest of an epoch",
         "it takes further steps from the save of the last one: its count cannot be judged",
         "its first evaluation writes the best model, where the whole run does not, or the best "
         "result so far is as at a fresh start",
     ),
     warns=(
         "one step is taken twice, or left out, or the epoch that had ended is trained again",
+        "an epoch is left out, or no step is taken",
         "it resumes from the best checkpoint, and a newer one was saved",
         "it begins anew, and the checkpoints hold weights alone although the optimizer has a state",
     ),

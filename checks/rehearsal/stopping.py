@@ -15,6 +15,9 @@ from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, w
 
 MORE = 2
 """Steps after that of the signal from which on a job that takes all its steps ignores it."""
+STOPPED_AFTER = 1
+"""Whole steps between a save and the signal, where the doctor chooses: a loss of so many says
+nothing of the job."""
 
 
 AS_DONE = (
@@ -225,6 +228,8 @@ def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
         )
     if planned and not any(each.step for each in run.saved):
         return note(f"{ended} without saving{_lost(run)}", fix=SAVE_EARLIER)
+    if not run.handled_by and _steps(run) - _newest(run) <= STOPPED_AFTER:
+        return ok(f"{ended} without saving, as nothing handles the signal{_lost(run)}")
     return note(
         f"{ended} without saving{_lost(run)}",
         fix="Nothing, if that is acceptable. Else save in a handler of the signal, and ask the "
@@ -257,8 +262,13 @@ def _steps(run: RehearsedRun) -> int:
     return run.steps - 1 if run.steps else 0
 
 
+def _newest(run: RehearsedRun) -> int:
+    """The step of its last save; 0 for none."""
+    return max((each.step for each in run.saved), default=0)
+
+
 def _lost(run: RehearsedRun) -> str:
-    saved = max((each.step for each in run.saved), default=0)
+    saved = _newest(run)
     lost = _steps(run) - saved
     if not saved:
         return f"; nothing had been saved, steps lost: {_steps(run)}"
@@ -271,7 +281,10 @@ STOPS = Check(
     title="A signal in the middle of a step ends the job in time and leaves whole files",
     why="Preemption and time limits send SIGTERM and kill what is left after a grace period, "
     "often 30 s. What is half written then is the newest checkpoint.",
-    passes=("it saved, ended within --grace with all its processes, and all files are whole",),
+    passes=(
+        "it saved, ended within --grace with all its processes, and all files are whole",
+        "nothing handles the signal, and the last save lies right before it",
+    ),
     notes=(
         "it ended without saving: the steps that are lost are counted",
         "it saved, and ended with exit code 0 before its last step",

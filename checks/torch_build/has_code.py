@@ -33,6 +33,15 @@ NOT_USED = (NO_GPU_CODE.id, NO_HIP_CODE.id, "hip-no-code", "hip-memory-fault")
 RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\+cu\d+)?")
 """A release of PyTorch, whose wheels contain no PTX; builds of others may."""
 
+OF_BUILDS = (
+    "cuda-binary-compatibility",
+    "cuda-gpus",
+    "pytorch-172352",
+    "pytorch-157517",
+    "cuda-minor-compatibility",
+)
+OF_ROCM = ("pytorch-164346", "pytorch-103973")
+
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
 
 
@@ -155,7 +164,7 @@ def _hidden(summary: str, hiding: tuple[str, ...]) -> Verdict:
 def _kernel_failed(summary: str, kernel: Ended, wheel: Replacement) -> Verdict:
     pattern = find_cause(kernel)
     if pattern is NO_GPU_CODE:
-        return fail(summary, *wheel.commands, fix=wheel.fix)
+        return fail(summary, *wheel.commands, fix=wheel.fix, sources=OF_BUILDS)
     if pattern is None and kernel.how == "timeout":
         pattern = BROKEN_GPU
     if pattern is None:
@@ -175,7 +184,7 @@ def _by_gfx(summary: str, torch: Torch, gpu: JobGpu) -> Verdict:
         contains = " ".join(sorted(torch.archs or published or ()))
         remedy = _for_rocm(torch, gpu)
         summary = f"{summary}; torch {torch.version} has at most {contains}, not {gfx}"
-        return fail(summary, *remedy.commands, fix=remedy.fix)
+        return fail(summary, *remedy.commands, fix=remedy.fix, sources=OF_ROCM)
     return unknown(
         f"{summary}; newer wheels have {gfx}, whether torch {torch.version} has it is not known"
     )
@@ -216,16 +225,19 @@ def _by_table(summary: str, torch: Torch, capability: Capability, wheel: Replace
     if native := cubins(torch.archs, capability):
         return ok(f"{summary}; {native[-1]} runs on {gpu}")
     if compiled := ptx(torch.archs, capability):
-        return warn(f"{summary}; only {compiled[-1]} (PTX) matches {gpu}")
+        return warn(f"{summary}; only {compiled[-1]} (PTX) matches {gpu}", sources=OF_BUILDS)
     first = None if torch.archs else toolkit_without_cubins(torch.cuda, capability)
     if first:
         needs = f"machine code for {gpu} requires a build for CUDA {dotted(first)} or newer"
         if RELEASE.fullmatch(torch.version):
-            return fail(f"{summary}; {needs}", *wheel.commands, fix=wheel.fix)
-        return warn(f"{summary}; {needs}, and this build may contain PTX instead")
+            summary = f"{summary}; {needs}"
+            return fail(summary, *wheel.commands, fix=wheel.fix, sources=OF_BUILDS)
+        summary = f"{summary}; {needs}, and this build may contain PTX instead"
+        return warn(summary, sources=OF_BUILDS)
     if not torch.archs or may_hide_ptx(torch.cuda, capability):
         return unknown(f"{summary}; it may contain code for {gpu} that is not listed")
-    return fail(f"{summary}; none of it runs on {gpu}", *wheel.commands, fix=wheel.fix)
+    summary = f"{summary}; none of it runs on {gpu}"
+    return fail(summary, *wheel.commands, fix=wheel.fix, sources=OF_BUILDS)
 
 
 HAS_GPU_CODE = Check(
@@ -255,16 +267,7 @@ HAS_GPU_CODE = Check(
     judge=has_gpu_code,
     returns=True,
     required="always",
-    sources=(
-        "ps-U28",
-        "cuda-binary-compatibility",
-        "cuda-gpus",
-        "pytorch-172352",
-        "pytorch-157517",
-        "pytorch-164346",
-        "pytorch-103973",
-        "cuda-minor-compatibility",
-    ),
+    sources=("ps-U28", *OF_BUILDS, *OF_ROCM),
     after=("TOR002",),
     targets=ON_CUDA,
     also=("read",),

@@ -218,6 +218,13 @@ class RehearsalFlags:
         Literal["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP"],
         panels.scope("Signal that stops the job (default: SIGTERM)."),
     ] = "SIGTERM"
+    in_output: Annotated[
+        bool,
+        panels.paths(
+            "Start the command in {output}, with links to what is in this directory.",
+            "--in-output",
+        ),
+    ] = False
     resume_command: Annotated[
         str | None,
         panels.scope("How the job is continued, if not by the same command.", metavar="COMMAND"),

@@ -136,6 +136,7 @@ def _options(
         budget=_seconds("--budget", flags.get("budget", "15m")),
         grace=_seconds("--grace", flags.get("grace", "30s")),
         signal=flags.get("signal", "SIGTERM"),
+        in_output=flags.get("in_output", False),
         resume_command=tuple(_words(flags.get("resume_command", ""))),
         keep=flags.get("keep", False),
         checkpoints_kept=flags.get("keep_checkpoints"),

@@ -97,6 +97,8 @@ RelationKind = Literal[
     "places apart", "prepared apart", "of another kind", "targets numbered apart",
     "stated otherwise", "gives class away", "may give class away",
     "classes unread", "answer is error", "answer left open", "chat in quotes", "columns exchanged",
+    "row empty", "cell missing", "answer has slots", "prompt numbered", "answers contradict",
+    "names are a row",
     "answer begins late", "tags end early", "labels of another side", "eval unlabelled",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""

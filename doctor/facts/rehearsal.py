@@ -144,6 +144,8 @@ class RehearsedStage(Section, frozen=True, kw_only=True):
     name: StageName
     tried: bool = False
     reason: Text = ""
+    out_of_time: bool = False
+    """Not tried, as --budget was spent before it."""
     seconds: float = 0.0
 
 

@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
-from . import codes, loss_graphs
+from . import codes, loss_graphs, origins
 from . import thresholds as limit
 from .batches import Batches
 from .foreign import Foreign
@@ -46,6 +46,8 @@ class Diagnosis:
         self._reason: tuple[str, str] | None = None
         """What made the first loss that is not finite: a cause, and a text; "" where its graph
         does not show it."""
+        self._seen: tuple[str, Foreign] = "", None
+        """Beside which parameter its graph first keeps a value that is not finite."""
         self._growth: str | None = None
         self._sums = False
 
@@ -76,6 +78,7 @@ class Diagnosis:
             node = getattr(loss, "grad_fn", None)
             self._reason = ("", "") if node is None else loss_graphs.not_finite(node)
             self._sums = node is not None and loss_graphs.is_sum(node)
+            self._seen = ("", None) if node is None else origins.first_seen(node)
 
     def with_cause(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
         """The alarm, with what made the loss or its derivative, or with the steps before it where
@@ -184,6 +187,7 @@ class Diagnosis:
             )
         if first is None or any(not math.isfinite(loss) for loss in first.losses):
             reason = f", {self._reason[1]}" if self._reason and self._reason[1] else ""
+            reason += self._layer(parameters)
             return "forward", f"first non-finite value: the forward pass{reason}" + (
                 "; the parameters before it are finite" if on_cpu and parameters else ""
             )
@@ -197,6 +201,14 @@ class Diagnosis:
             f"first non-finite value: the {of_step}, {len(gradients)} of "
             f"{len(parameters)} gradients are not, nearest to the loss: {gradients[-1]}"
         )
+
+    def _layer(self, parameters: list[tuple[str, Foreign]]) -> str:
+        """The layer that gets the first values that are not finite, or after which they are."""
+        how, parameter = self._seen
+        name = next((name for name, each in parameters if each is parameter), "")
+        layer = name.rpartition(".")[0] or name
+        where = {"in": "what {} gets", "after": "what is computed after {}"}.get(how, "")
+        return f", in {where.format(layer)}" if layer and where else ""
 
 
 def checkpoint_warned() -> bool:

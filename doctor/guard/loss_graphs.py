@@ -29,6 +29,15 @@ DISTANCES = {
     "HuberLossBackward0": "huber_loss",
 }
 COMPARISONS = {**DISTANCES, "SubBackward0": "a difference"}
+REDUCING = frozenset(
+    ("MeanBackward0", "SumBackward0", "NegBackward0", "DivBackward0", "DivBackward1",
+     "MulBackward0", "MulBackward1", "AddBackward0")
+)  # fmt: skip
+"""What lies between a loss and its terms."""
+ONE_CLASS = (
+    "one-class",
+    "the cross entropy has one class: the softmax of one value is 1, and the loss always 0",
+)
 FEW = 8
 """Nodes of a loss that begins at a tensor made of numbers. Our own number."""
 NEAR = 48
@@ -102,7 +111,7 @@ def classes(root: Foreign) -> int:
     return int(sizes[1] if len(sizes) > 1 else sizes[0])
 
 
-def _below(node: Foreign) -> Foreign:
+def below(node: Foreign) -> Foreign:
     """What a node got, before its shape was changed."""
     while True:
         parents = node.next_functions
@@ -111,7 +120,7 @@ def _below(node: Foreign) -> Foreign:
             return node
 
 
-def _gains_an_axis(node: Foreign) -> bool:
+def gains_an_axis(node: Foreign) -> bool:
     """Whether unsqueeze() or [:, None] is between a node and what computed its input."""
     parents = [parent for parent, _ in node.next_functions if parent is not None]
     while parents and kind(parents[0]) in LAYOUT | {"ExpandBackward0"}:
@@ -125,6 +134,8 @@ def misfit(root: Foreign) -> tuple[str, str]:
     """A word for what a loss of the graph cannot have been meant to get, and a sentence; ("", "")
     for nothing, ("none", "") where no known loss is near the root."""
     known = False
+    if (found := _one_class(root))[0]:
+        return found
     for node in nearest(root):
         name = kind(node)
         rule = RULES.get(name)
@@ -136,31 +147,41 @@ def misfit(root: Foreign) -> tuple[str, str]:
     return ("", "") if known else ("none", "")
 
 
+def _one_class(root: Foreign) -> tuple[str, str]:
+    """Of a cross entropy with targets that are probabilities, [N, 1], and nothing else."""
+    node = root
+    while kind(node) in REDUCING:
+        parents = [parent for parent, _ in node.next_functions if parent is not None]
+        if len(parents) != 1:
+            return "", ""
+        node = parents[0]
+    sizes = shape(node)
+    single = kind(node) == "LogSoftmaxBackward0" and len(sizes) == 2 and sizes[1] == 1
+    return ONE_CLASS if single and sizes[0] > 1 and node._saved_dim else ("", "")
+
+
 def _of_logits(text: str) -> Callable[[Foreign], tuple[str, str]]:
     """The rule of a loss that expects logits; `text` with the activation that it gets."""
 
     def rule(node: Foreign) -> tuple[str, str]:
-        below = kind(_below(node))
-        return ("logits", text.format(BOUNDED[below])) if below in BOUNDED else ("", "")
+        name = kind(below(node))
+        return ("logits", text.format(BOUNDED[name])) if name in BOUNDED else ("", "")
 
     return rule
 
 
 def _negative_likelihood(node: Foreign) -> tuple[str, str]:
-    below, aligns = _below(node), kind(node).startswith("Ctc")
-    name = kind(below)
+    under, aligns = below(node), kind(node).startswith("Ctc")
+    name = kind(under)
     if name == "LogSoftmaxBackward0" and not aligns:
-        sizes, dim = shape(below), getattr(below, "_saved_dim", None)
+        sizes, dim = shape(under), getattr(under, "_saved_dim", None)
         if len(sizes) == 2 and dim == 0:
             return "axis", (
                 f"log_softmax() normalizes over the batch (dim=0 of {list(sizes)}), not over the "
                 "classes"
             )
         if len(sizes) == 2 and sizes[1] == 1:
-            return "one-class", (
-                "the cross entropy has one class: the softmax of one value is 1, and the loss "
-                "always 0"
-            )
+            return ONE_CLASS
     elif name == "SoftmaxBackward0" or name in SCORES:
         function = "ctc_loss()" if aligns else "nll_loss()"
         what = "probabilities, the result of softmax()" if name not in SCORES else "scores"
@@ -175,17 +196,17 @@ def _distance(node: Foreign) -> tuple[str, str]:
     own, theirs = shape(node) or shape(first), shape(first)
     if kind(node) == "SubBackward0":
         if expanded:
-            first, theirs = _below(first), tuple(first._saved_self_sym_sizes)
+            first, theirs = below(first), tuple(first._saved_self_sym_sizes)
         computed = [parent for parent, _ in node.next_functions if parent is not None]
-        scores = {kind(first), kind(_below(node))} & (SCORES | PICKED)
-        pairs = len(computed) != 1 or not scores or _gains_an_axis(node)
+        scores = {kind(first), kind(below(node))} & (SCORES | PICKED)
+        pairs = len(computed) != 1 or not scores or gains_an_axis(node)
     else:
         target: Foreign = getattr(node, "_saved_target", None) if expanded else None
         pairs = target is None or 0 not in target.stride()
         if not pairs:
             own, theirs = tuple(target.shape), tuple(first._saved_self_sym_sizes)
             # Of quantiles each is beside each target; a weight of each pair follows.
-            pairs = not getattr(node, "_saved_reduction", 1) and _gains_an_axis(node)
+            pairs = not getattr(node, "_saved_reduction", 1) and gains_an_axis(node)
     if pairs:
         return "", ""  # on purpose, or of one shape
     if len(own) == 2 and own[0] == own[1] > 1 and list(theirs) in ([own[0], 1], [own[0]]):

@@ -596,7 +596,8 @@ SHORT = Spellings(column="mood", values=7, classes=2, minor=30, short=2, pairs=(
     [
         ({"answers": 240, "empty": 89, "empty_rows": (0, 2)}, Status.WARN, "89 of 240 answers"),
         ({"answers": 240, "empty": 3}, Status.PASS, "3 of 240"),
-        ({"answers": 9, "empty": 3}, Status.NOTE, "9 were read"),
+        ({"answers": 9, "empty": 2}, Status.NOTE, "9 were read"),
+        ({"answers": 9, "empty": 3}, Status.WARN, "3 of 9 answers"),
         ({"garbled": 240, "garbled_rows": (0,)}, Status.WARN, "another encoding"),
         ({"garbled": 2}, Status.PASS, "no answers"),
         ({"replaced": 240, "replaced_rows": (0,)}, Status.WARN, "U+FFFD"),

@@ -8,11 +8,15 @@ import msgspec
 import pytest
 from rehearsal_facts import (
     CHECKS,
+    CONTINUED,
+    DISK,
     GROWS,
     HEALTHY,
     RANK,
     RESUMED,
+    RUN,
     SAVED,
+    STOPPED,
     agreed,
     changed,
     facts,
@@ -339,7 +343,13 @@ def test_a_continued_run_that_fails_has_the_causes_of_its_error(
         ("RHS010", "weights", {}, "differ from what", "of the whole model"),
         ("RHS010", "reference", {}, "no step had", "its reference"),
         ("RHS011", "frozen", {}, "are frozen now", "is_trainable=True"),
-        ("RHS011", "optimizer", {"kept_optimizer": True}, "is empty", "get_state_dict()"),
+        (
+            "RHS011",
+            "optimizer",
+            {"kept_optimizer": True},
+            "is empty",
+            "optimizer.load_state_dict()",
+        ),
         ("RHS011", "optimizer", {}, "is empty", "save_only_model=False"),
     ],
 )
@@ -351,6 +361,16 @@ def test_a_lost_state_has_the_remedy_of_its_cause(
     assert finding.status is Status.FAIL
     assert said in finding.verdict.summary
     assert fix in (finding.verdict.fix or finding.check.fix)
+
+
+@pytest.mark.parametrize("what", ["torch.save", "torch.distributed.checkpoint.save"])
+def test_only_a_distributed_checkpoint_has_its_own_remedy(what: str) -> None:
+    lost = Lost(kind="optimizer", names=("a.weight",), of=6, fresh=True)
+    found = resumed(lost, kept_optimizer=True)
+    saved = (msgspec.structs.replace(found.runs[0].saved[0], what=what),)
+    runs = (msgspec.structs.replace(found.runs[0], saved=saved), *found.runs[1:])
+    fix = findings(msgspec.structs.replace(found, runs=runs))["RHS011"].verdict.fix or ""
+    assert ("get_state_dict()" in fix) is (what != "torch.save")
 
 
 def test_weights_that_ddp_waits_for_are_named() -> None:
@@ -475,3 +495,32 @@ def test_states_that_went_to_other_parameters_are_no_error_of_sizes() -> None:
     assert "sorted(names)" in (found["RHS011"].verdict.fix or "")
     found = findings(msgspec.structs.replace(HEALTHY, runs=broken))
     assert "sorted(names)" not in (found["RHS009"].verdict.fix or "")
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_traceback_before_torch_names_the_users_line(observed: bool) -> None:
+    tail = (
+        "Traceback (most recent call last):",
+        '  File "/a/train.py", line 7, in <module>',
+        "    main()",
+        '  File "utils/track.py", line 30, in update',
+        "    self.data[key] = value",
+        '  File "/v/lib/python3.12/site-packages/pandas/core.py", line 9, in __setitem__',
+        "ValueError: assignment destination is read-only",
+    )
+    fields: dict[str, Any] = {} if observed else {"ranks": ()}
+    found = findings(with_run(code=1, tail=tail, **fields))["RHS003"]
+    assert ("at utils/track.py:30: ValueError" in found.verdict.summary) is not observed
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"), [("./ckpt/last0.pt", True), ("data/train.bin", False), ("a.pt", False)]
+)
+def test_a_resume_that_looks_for_another_name_than_was_saved(missing: str, named: bool) -> None:
+    error = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
+    saved = (msgspec.structs.replace(DISK, path="ckpt/last_0.pt"),)
+    stopped = msgspec.structs.replace(STOPPED, checkpoints=saved)
+    continued = msgspec.structs.replace(CONTINUED, code=1, ranks=(), tail=(error,))
+    found = findings(changed(runs=(RUN, stopped, continued), resumed=None))["RHS009"]
+    assert ("ckpt/last_0.pt was saved there" in found.verdict.summary) is named
+    assert ("by another name" in (found.verdict.fix or "")) is named

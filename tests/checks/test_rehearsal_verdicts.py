@@ -15,6 +15,7 @@ from rehearsal_facts import (
     accessed,
     agreed,
     apart,
+    at_step,
     attempt,
     changed,
     evaluating,
@@ -32,6 +33,7 @@ from rehearsal_facts import (
     parted,
     resumed,
     state_in,
+    stopped_after,
     turning,
     uneven,
     waits,
@@ -40,6 +42,7 @@ from rehearsal_facts import (
     with_rank,
     with_run,
     with_stop,
+    without_a_step,
 )
 
 from doctor.facts.rehearsal import (
@@ -116,6 +119,18 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS006", with_run(newest_removed=("c-9", "c-12")), Status.WARN, "c-9, c-12 were removed"),
     ("RHS009", resumed(steps=9), Status.WARN, "one step is taken twice"),
     ("RHS009", resumed(steps=7), Status.WARN, "one step is left out"),
+    (
+        "RHS009",
+        resumed(steps=4),
+        Status.NOTE,
+        "4 steps are left out",
+    ),  # from the middle of an epoch
+    ("RHS009", resumed(steps=6, epoch_steps=2), Status.WARN, "2 steps are left out"),
+    ("RHS009", resumed(steps=5, epoch_steps=2), Status.NOTE, "3 steps are left out"),
+    ("RHS009", resumed(steps=6), Status.NOTE, "2 steps are left out"),  # the rest of an epoch
+    ("RHS009", resumed(steps=8, epoch_steps=2), Status.PASS, "after step 4"),
+    ("RHS009", without_a_step(), Status.WARN, "without a step: 8 of 12 were left"),
+    ("RHS009", without_a_step(saved=(at_step(12),)), Status.UNKNOWN, "no state was recorded"),
     ("RHS009", resumed(steps=9, order=SampleOrder(anew=True)), Status.PASS, "after step 4"),
     ("RHS019", resumed(same_batches=2), Status.WARN, "the same samples"),
     ("RHS010", resumed(lost("attribute", names=("Norm.mean",))), Status.WARN, "Norm.mean"),
@@ -234,6 +249,9 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         "steps lost since the last save: 7",
     ),
     ("RHS008", with_stop(saved_after_signal=False, saved=()), Status.NOTE, "steps lost: 11"),
+    ("RHS008", stopped_after(10), Status.PASS, "steps lost since the last save: 1"),
+    ("RHS008", stopped_after(9), Status.NOTE, "steps lost since the last save: 2"),
+    ("RHS008", stopped_after(10, handled_by="stop"), Status.NOTE, "without saving"),
     ("RHS008", in_grace(ended=False), Status.FAIL, "--grace 30"),
     ("RHS008", with_stop(left=("python",)), Status.FAIL, "python"),
     ("RHS008", with_stop(orphans=("python",)), Status.PASS, "passing it on to python"),

@@ -15,11 +15,16 @@ from torch import nn  # noqa: E402, TID253
 from torch.nn import functional as F  # noqa: E402, TID253
 from trainings import adamw, alarms, batches, guarded, model, records, train  # noqa: E402
 
-from doctor.guard import loss_graphs  # noqa: E402
+from doctor.guard import loss_graphs, loss_pairs, origins  # noqa: E402
 from doctor.guard.jumps import Jumps  # noqa: E402
 from doctor.guard.records import WARN, Alarm  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+
+
+def _pairs(x: Any) -> Any:
+    return x - x.squeeze(1)
+
 
 SCORES, ONE = nn.Linear(8, 5), nn.Linear(8, 1)
 X, CLASSES, VALUES = torch.randn(16, 8), torch.randint(0, 5, (16,)), torch.rand(16)
@@ -35,6 +40,18 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "nll of logits": (lambda: F.nll_loss(SCORES(X), CLASSES), "logarithms"),
     "nll over the batch": (lambda: F.nll_loss(SCORES(X).log_softmax(0), CLASSES), "axis"),
     "nll": (lambda: F.nll_loss(SCORES(X).log_softmax(1), CLASSES), ""),
+    "one class, probabilities": (
+        lambda: F.cross_entropy(ONE(X), VALUES[:, None]),
+        "one-class",
+    ),
+    "one component of a mixture": (
+        lambda: -(ONE(X).log_softmax(1) - SCORES(X)[:, :1].square()).logsumexp(1).mean(),
+        "",
+    ),
+    "two classes, probabilities": (
+        lambda: F.cross_entropy(SCORES(X)[:, :2], VALUES[:, None].expand(16, 2)),
+        "",
+    ),
     "one class": (lambda: F.cross_entropy(ONE(X), torch.zeros(16).long()), "one-class"),
     "binary": (
         lambda: F.binary_cross_entropy_with_logits(ONE(X).sigmoid()[:, 0], VALUES),
@@ -64,6 +81,25 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: (ONE(X).squeeze(1).unsqueeze(1) - ONE(X).squeeze(1).detach()).mean(),
         "",
     ),
+    "an actor's entropy and value": (
+        lambda: (
+            0.2 * ONE(X).sum(1, keepdim=True) - torch.min(SCORES(X)[:, 0], ONE(X)[:, 0])
+        ).mean(),
+        "broadcast",
+    ),
+    "an actor's entropy and value, alike": (
+        lambda: (0.2 * ONE(X)[:, 0] - torch.min(SCORES(X)[:, 0], ONE(X)[:, 0])).mean(),
+        "",
+    ),
+    "a ratio times an advantage": (
+        lambda: -(ONE(X).exp() * SCORES(X).max(1).values).mean() + 0.01 * SCORES(X).mean(),
+        "broadcast",
+    ),
+    "pairs of two results": (
+        lambda: (ONE(X)[:, 0].unsqueeze(1) - SCORES(X).max(1).values).abs().mean(),
+        "",
+    ),
+    "pairs of one result": (lambda: _pairs(ONE(X).tanh()).mean(), ""),
     "quantiles": (
         lambda: F.huber_loss(
             ONE(X).squeeze(1)[:, None].expand(16, 16), VALUES.expand(16, 16), reduction="none"
@@ -78,7 +114,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_loss_gets(case: str) -> None:
     make, cause = CASES[case]
-    assert loss_graphs.misfit(make().grad_fn)[0] == cause
+    root = make().grad_fn
+    assert (loss_pairs.joined(root)[0] or loss_graphs.misfit(root)[0]) == cause
 
 
 @pytest.mark.parametrize(
@@ -93,6 +130,52 @@ def test_what_a_loss_gets(case: str) -> None:
 )
 def test_what_makes_a_loss_not_finite(loss: Callable[[], Any], cause: str) -> None:
     assert loss_graphs.not_finite(loss().grad_fn)[0] == cause
+
+
+class Deep(nn.Module):
+    """Three layers; `break_` changes what the second one gets."""
+
+    def __init__(self, break_: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.first, self.second, self.last = (nn.Linear(8, 8) for _ in range(3))
+        self.break_ = break_
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.second(self.break_(self.first(x).relu())).tanh())
+
+
+@pytest.mark.parametrize(
+    ("break_", "found"),
+    [
+        (lambda x: x / 0.0, ("in", "second")),
+        (lambda x: (x * float("nan")).relu(), ("after", "first")),
+        (lambda x: x.exp().mul(1e30).mul(1e30), ("in", "second")),
+        (lambda x: x, ("", "")),
+        (lambda x: x + torch.full((8,), float("-inf")).exp(), ("", "")),
+        (
+            lambda x: x.masked_fill(x == x, float("-inf")).softmax(-1).nan_to_num(),
+            ("after", "first"),
+        ),
+        (lambda x: (x - torch.tensor([0.0] * 7 + [float("inf")])).softmax(-1), ("", "")),
+    ],
+)
+def test_the_layer_beside_the_first_value_that_is_not_finite(
+    break_: Callable[[Any], Any], found: tuple[str, str]
+) -> None:
+    module = Deep(break_)
+    how, parameter = origins.first_seen(module(torch.randn(4, 8)).sum().grad_fn)
+    names = [name for name, each in module.named_parameters() if each is parameter]
+    assert (how, "".join(names).rpartition(".")[0]) == found
+
+
+def test_a_tensor_with_a_hook_is_not_unpacked() -> None:
+    unpacked: list[Any] = []
+    module = Deep(lambda x: x / 0.0)
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(lambda tensor: tensor, lambda tensor: unpacked.append(tensor) or tensor):
+        loss = module(torch.randn(4, 8)).sum()
+    assert origins.first_seen(loss.grad_fn) == ("", None)
+    assert not unpacked
 
 
 def test_the_classes_of_a_mean_cross_entropy() -> None:

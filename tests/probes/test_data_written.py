@@ -129,6 +129,22 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "left open": ("DAT021", lambda n: {"instruction": said(), "output": said() if n % 9
                                        else ("{{answer}}", "[INSERT NAME]", "null")[n % 3]},
                   lambda n: {"instruction": said(), "output": f"Hi {{name}}, [Your Name] {n}."}),
+    "slots": ("DAT021", lambda n: {"instruction": said(),
+                                   "output": f"I am {{{{name}}}}, {said()}" if n % 3 else said()},
+              lambda n: {"instruction": said(), "output": f"Use {{{{name}}}}:\n  <b>{said()}</b>"}),
+    "stand-ins": ("DAT021", lambda n: {"input": f"Example {n} about trains",
+                                       "output": f"This is a placeholder response, number {n}."},
+                  lambda n: {"input": f"What is a placeholder response, {said(3)}?",
+                             "output": f"A placeholder response, {said()}."}),
+    "list numbers": ("DAT021", lambda n: {"prompt": f"{n % 10 + 1}. {said()}" if n % 2 else
+                                          f"Prompt {n % 5 + 1}: {said()}", "response": said()},
+                     lambda n: {"prompt": f"1. {said()}\n2. {said()}" if n % 3 else
+                                f"{n} trains and {said()}", "response": said()}),
+    "yes and no": ("DAT021", lambda n: {"question": said() if n % 9 else SAME,
+                                        "answer": ("yes", "no")[n % 2]},
+                   lambda n: {"question": said() if n % 9 else SAME, "answer": said() if n % 9
+                              else f"Several are right, as {said(3)}"}),
+    "constant": ("DAT021", lambda n: asked(answer="Thank you."), lambda n: asked()),
     "one of a class": ("DAT021", lambda n: {"instruction": said(), "output": "TODO" if n % 9 == 0
                                             else said()},
                        lambda n: {"instruction": said(), "output": ("null", "some")[n % 2]}),
@@ -145,6 +161,8 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "numbers quoted": ("DAT021",
                        lambda n: {"text": said(), "label": n % 3 if n % 5 else str(n % 3)},
                        lambda n: {"text": said(), "label": n % 3}),
+    "null": ("DAT021", lambda n: {"sentence": said() if n % 90 else None, "label": n % 2},
+             lambda n: {"sentence": said(), "note": None if n % 90 else said(), "label": n % 2}),
     "crawled again": ("DAT021", lambda n: {"url": f"/{n}", "text": WORDS * 2 + str(n % 70)},
                       lambda n: {"url": f"/{n}", "text": WORDS * 2 + str(n)}),
     "answer is null": ("DAT021",
@@ -164,6 +182,11 @@ TABLES: dict[str, tuple[Row, Row]] = {
                    lambda n: {"text": f"{n} {said()}", "label": ("spam", "letter")[n % 2]}),
     "short names": (lambda n: {"text": said(), "label": NAMES[n % 5]},
                     lambda n: {"text": said(), "label": ("car", "carpet", "shop")[n % 3]}),
+    "no cell": (lambda n: dict.fromkeys(("id", "text", "label"), "") if n == 70 else
+                {"id": n, "text": said(), "label": n % 2},
+                lambda n: {"id": n, "text": said(), "label": n % 2 if n % 9 else ""}),
+    "no class": (lambda n: {"text": said(), "label": n % 2 if n % 90 else ""},
+                 lambda n: {"text": said(), "stance": ("for", "against", "none")[n % 3]}),
     "no text": (lambda n: {"id": n, "text": said() if n % 9 else "", "label": n % 2},
                 lambda n: {"id": n, "text": said(), "note": "", "label": n % 2}),
     "headers": (lambda n: cell("price", price(False)) if n % 90 else
@@ -262,6 +285,14 @@ def printed(number: int) -> dict[str, str]:
 
 
 HEALTHY: dict[str, tuple[Row, str]] = {
+    "numbers among texts": (lambda n: cell("said", said(3) if n % 4 else f"{n}.5{' kg' * (n % 8)}"),
+                            "r.csv"),
+    "judged by several": (lambda n: {"question": SAME, "annotator": n,
+                                     "answer": ("yes", "no")[n % 2]}, "r.jsonl"),
+    "templates": (lambda n: {"instruction": f"Fill {{{{name}}}} in {n}",
+                             "output": f"Dear {{{{name}}}}, {said()}"}, "r.jsonl"),
+    "called": (lambda n: {"messages": [{"role": "user", "content": said()}, {"role": "assistant",
+               "content": "", "tool_calls": [{"name": f"f{n}"}]}]}, "r.jsonl"),
     "documents by id": (lambda n: {"query": "which camera is best for students", "doc_id": f"D{n}",
                                    "label": n % 2}, "r.jsonl"),
     "subtitles": (lambda n: {"instruction": f"Transcribe clip {n}", "output": said() if n % 9
@@ -300,3 +331,45 @@ def test_rows_that_are_right_get_no_warning(
     row, file = HEALTHY[name]
     found = judged([row(n) for n in range(1, MANY)], tmp_path / file, monkeypatch)
     assert not {each: v.summary for each, v in found.items() if v.status in LOUD}
+
+
+FEW_ROWS: dict[str, tuple[int, Status]] = {
+    "several": (5, Status.WARN),
+    "two": (2, Status.NOTE),
+}
+
+
+@pytest.mark.parametrize("name", FEW_ROWS)
+def test_several_of_few_rows_with_a_fault_of_their_own_are_a_warning(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faulty, status = FEW_ROWS[name]
+    rows = [{"prompt": said(), "completion": "" if n < faulty else said()} for n in range(12)]
+    assert judged(rows, tmp_path / "r.jsonl", monkeypatch)["DAT021"].status is status
+
+
+def test_a_copy_with_another_date_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    DRAW.seed(0)
+    texts = [said() for _ in range(12)]
+    rows = [{"id": n, "text": DRAW.choice(texts), "created_at": f"2024-05-{n}", "target": 1}
+            for n in range(MANY)]  # fmt: skip
+    assert judged(rows, tmp_path / "r.jsonl", monkeypatch)["DAT008"].status is Status.WARN
+    events = [{"content": row["text"], "datetime": row["created_at"], "label": 1} for row in rows]
+    assert judged(events, tmp_path / "e.jsonl", monkeypatch)["DAT008"].status is Status.PASS
+
+
+HEADS = {
+    "none": (["3", said(9), said(9)], Status.NOTE),
+    "names": (["class", "title", "text"], Status.PASS),
+    "questions": (["How old are you", "Please describe your last visit in some detail", "Remarks"],
+                  Status.PASS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_table_without_a_header(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, status = HEADS[name]
+    rows = [dict(zip(names, (str(n % 4 + 1), said(9), said(9)), strict=True)) for n in range(99)]
+    assert judged(rows, tmp_path / "r.csv", monkeypatch)["DAT021"].status is status

@@ -53,6 +53,18 @@ def test_a_healthy_job_runs_saves_stops_and_continues(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_script_with_a_relative_path_is_started_in_its_output(tmp_path: Path) -> None:
+    (tmp_path / "ckpt").mkdir()
+    (tmp_path / "ckpt" / "notes.txt").write_text("mine")
+    script = str(JOBS / "plain.py")
+    words = "--in-output", "--", sys.executable, script, "--out", "ckpt", "--steps", "20"
+    report, _ = rehearse(*words, cwd=tmp_path)
+    found = statuses(report)
+    assert {found[f"RHS{n:03}"] for n in (1, 3, 6, 9, 10, 11, 12)} == {"pass"}
+    assert [path.name for path in tmp_path.rglob("*")] == ["ckpt", "notes.txt"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "code", "text"),
     [

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from doctor._util.errors import UserError
-from doctor.collect.rehearsal import landlock, places
+from doctor.collect.rehearsal import landlock, on_disk, places
 from doctor.collect.rehearsal.launchers import refuse_launchers
 
 pytestmark = pytest.mark.skipif(not landlock.version(), reason="the kernel has no Landlock")
@@ -271,6 +271,37 @@ def test_the_marker_stays_while_another_rehearsal_is_there(tmp_path: Path) -> No
     assert (base / places.MARKER).exists()
     second.remove(logs=False)
     assert not base.exists()
+
+
+def test_the_working_directory_is_linked_but_for_the_rehearsals_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "work"
+    (here / "pkg" / "sub").mkdir(parents=True)
+    (here / "many").mkdir()
+    (here / ".git").mkdir()
+    for name in ("train.py", "model.pt", "pkg/a.py", "many/0", "many/1", "many/2"):
+        (here / name).write_text(name)
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(places, "MOST_ENTRIES", 5)
+    workplace = places.make_workplace(None)
+    (here / "data").symlink_to(tmp_path)
+    output = workplace.output("run")
+    output.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(places, "MOST_ENTRIES", 2)
+        places.link_working_directory(workplace, output)
+    (output / "pkg" / "new.pt").write_text("new")
+    (output / "train.py").unlink()
+    assert sorted(each.name for each in (output / "doctor-rehearsal").iterdir()) == []
+    assert {each.name for each in output.iterdir() if each.is_symlink()} == {
+        ".git", "data", "many", "model.pt"
+    }  # fmt: skip
+    assert (output / "pkg" / "a.py").resolve() == here / "pkg" / "a.py"
+    assert (here / "train.py").read_text() == "train.py"
+    assert not (here / "pkg" / "new.pt").exists()
+    assert on_disk.written(output) == len("new")
+    assert on_disk.checkpoints(output)[0].path == "pkg/new.pt"
 
 
 def test_a_cache_that_holds_the_working_directory_is_not_writable(

@@ -170,6 +170,21 @@ def test_a_link_changes_its_own_place_alone(tmp_path: Path) -> None:
     assert "outside" in (tmp_path / audit.FILE).read_text()
 
 
+def test_what_a_link_leads_to_is_not_in_output(tmp_path: Path) -> None:
+    output, data = tmp_path / "output", tmp_path / "data"
+    output.mkdir()
+    data.mkdir()
+    for name in ("data/old.pt", "output/new.pt"):
+        (tmp_path / name).write_bytes(b"x")
+    (output / "data").symlink_to(data)
+    (output / "old.pt").symlink_to(data / "old.pt")
+    listener = audit.Audit(audit.Events(Settings(str(tmp_path), str(output), (str(output),))))
+    listener("os.listdir", (str(output / "data" / "sub"),))
+    listener("os.remove", (str(output / "new.pt"), None))
+    lines = (tmp_path / audit.FILE).read_text().splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["emptied"]  # no other checkpoint there
+
+
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_move_that_mounts_turn_into_a_copy_rewrites_nothing(tmp_path: Path, moved: bool) -> None:
     output = tmp_path / "output"

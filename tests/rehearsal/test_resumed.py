@@ -42,6 +42,29 @@ def rates(*values: float) -> list[observation.Observed]:
     return [observed(*found)]
 
 
+@pytest.mark.parametrize(
+    ("now", "state", "anew"),
+    [
+        ({"w": "third", "norm": "ones"}, False, True),  # another seed
+        ({"w": "first", "norm": "ones"}, False, True),
+        ({"w": "third", "norm": "ones"}, True, False),  # the optimizer's state came back
+        ({"w": "saved", "norm": "ones"}, False, False),
+        ({"w": "third", "norm": "saved"}, False, False),
+        ({"w": "rounded", "norm": "rounded"}, False, False),
+        ({"w": "saved", "norm": "saved"}, False, False),
+    ],
+)
+def test_a_start_without_a_seed_is_one(now: dict[str, str], state: bool, anew: bool) -> None:
+    def weights(**names: str) -> dict[str, Any]:
+        return {name: ["f32", [2], value] for name, value in names.items()}
+
+    begun = snapshot("start", weights=weights(w="first", norm="ones", constant="one"))
+    saved = snapshot("save", weights=weights(w="saved", norm="saved", constant="one"))
+    held = {"a": records.OptimizerState([], {"w": {}})} if state else {}
+    here = snapshot("start", weights=weights(**now, constant="one"), optimizers=held)
+    assert resume._from_start(resume._Pair(0, saved, saved, begun, here)) is anew
+
+
 WHOLE = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 

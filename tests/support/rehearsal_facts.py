@@ -233,3 +233,21 @@ GROWS = Evaluated(
     step=1, seconds=1, calls=12, samples=48, memory=tuple(2**27 * n for n in range(12)), of=300_000
 )
 LONGEST = TriedBatch(name="longest", samples=4, length=512)
+
+
+def at_step(step: int) -> SavedFile:
+    """A save after this step."""
+    return msgspec.structs.replace(SAVED, step=step)
+
+
+def without_a_step(**stopped: Any) -> Rehearsal:
+    """A continued run that ends well and takes no step."""
+    rank = msgspec.structs.replace(RANK, steps=0)
+    continued = msgspec.structs.replace(CONTINUED, ranks=(rank,))
+    runs = (RUN, msgspec.structs.replace(STOPPED, **stopped), continued)
+    return changed(runs=runs, resumed=None)
+
+
+def stopped_after(save: int, **fields: Any) -> Rehearsal:
+    """Stopped within step 12, without a save after the signal; the last one was after `save`."""
+    return with_stop(saved_after_signal=False, saved=(at_step(save),), **fields)

@@ -19,7 +19,7 @@ from doctor.facts.rehearsal_runs import Waiting
 MOST_LOG, MOST_SOURCE = 16 * 2**20, 2**20
 MOST_FRAMES, FRAMES = 30, 8
 """Lines of frames in all, and of one process."""
-TAIL, TAIL_BYTES = 12, 20_000
+TAIL, TAIL_BYTES = 40, 20_000
 """Lines of the output that are kept of a run that failed, and where they are looked for."""
 REFUSED = ("Read-only file system", "Permission denied", "Errno 13]", "Errno 30]", "os error 30")
 """Texts of errors with which a write is refused."""

@@ -61,7 +61,7 @@ def read(
         emptied_at=emptied_at,
         never_kept=bool(emptied) and events.never_kept(directory, processes),
         newest_removed=events.read_newest_removed(directory, processes, output),
-        tail=hanging.last_lines(directory / runs.LOG) if failed else (),
+        tail=_tail(directory, output) if failed else (),
         mismatch=hanging.mismatch(directory / runs.LOG) if failed else "",
         refusals=hanging.refusals(directory / runs.LOG),
         handled_by=next((h for each in processes if (h := each.handler(signal))), "")[:100],
@@ -71,6 +71,12 @@ def read(
         lost_flags=next((f for each in processes if (f := each.lost_flags(signal))), ()),
         **_where_it_stood(directory, processes, ended, signal),
     )
+
+
+def _tail(directory: Path, output: Path) -> tuple[str, ...]:
+    """The end of what it printed; files of {output} by the names that they have in it."""
+    lines = hanging.last_lines(directory / runs.LOG)
+    return tuple(line.replace(f"{output}{os.sep}", "") for line in lines)
 
 
 def _unhandled(processes: Sequence[Observed], signal: str) -> tuple[int, ...]:

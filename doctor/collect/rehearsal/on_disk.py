@@ -106,6 +106,8 @@ def _files(output: Path) -> Iterator[tuple[Path, int, float]]:
     for directory, _, names in os.walk(output):
         for name in names:
             path = Path(directory, name)
+            if path.is_symlink() and not path.resolve().is_relative_to(output.resolve()):
+                continue  # an entry of the working directory, by --in-output
             try:
                 state = path.lstat()
             except OSError:

@@ -25,6 +25,8 @@ MARKER_TEXT = (
 )
 MOST_ENTRIES = 2000
 """Entries of a directory in which checkpoints are looked for."""
+MOST_LINKS = 5000
+"""Of --in-output: files and directories, so that a large data set takes no time."""
 DIRECTORY = re.compile(
     r"checkpoint[-_]\d+|ckpt[-_]?\d+|global_step[-_]?\d+|iter_\d+|(epoch|step)[=_-]?\d+([=_-].*)?"
 )
@@ -114,6 +116,37 @@ def _new(base: Path) -> Path:
             root.mkdir(0o700)
             return root
     raise AssertionError
+
+
+def link_working_directory(workplace: Workplace, output: Path) -> None:
+    """The directories of the working directory in `output`, with links to their files.
+
+    So a new file in any of them is one of {output}. Hidden directories, large ones and those behind
+    the first MOST_LINKS entries are links as a whole. The rehearsal's own is left out.
+    """
+    waiting, links = [Path.cwd()], 0
+    for source in waiting:
+        target = output / source.relative_to(waiting[0])
+        entries = [] if workplace.root.is_relative_to(source) and links else _all_entries(source)
+        links += len(entries)
+        if len(entries) > MOST_ENTRIES and target != output:
+            target.symlink_to(source)
+            continue
+        target.mkdir(exist_ok=True)
+        for entry in entries:
+            deeper = links < MOST_LINKS and not entry.name.startswith(".")
+            if deeper and entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+            elif entry.name != MARKER:
+                (target / entry.name).symlink_to(entry.path)
+
+
+def _all_entries(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def find_run(base: Path) -> str:

@@ -123,13 +123,22 @@ def _pairs(
 
 
 def _from_start(pair: _Pair) -> bool:
-    """Whether nothing was restored."""
-    return (
-        pair.begun is not None
-        and _same(pair.begun.weights, pair.now.weights)
-        and not _same(pair.saved.weights, pair.now.weights)
-        and not any(optimizer.state for optimizer in pair.now.optimizers.values())
-    )
+    """Whether nothing was restored: the weights are those of a fresh start, or, without a seed, no
+    tensor is that of the save, and those are fresh that begin alike (norms, biases, statistics)."""
+    begun, now = pair.begun, pair.now
+    if begun is None or any(optimizer.state for optimizer in now.optimizers.values()):
+        return False
+    if _same(begun.weights, now.weights):
+        return not _same(pair.saved.weights, now.weights)
+    held = [(now.weights, pair.saved.weights, begun.weights)]
+    held += [(now.buffers, pair.saved.buffers, begun.buffers)]
+    changed = [
+        (here[name], saved[name], fresh[name])
+        for here, saved, fresh in held
+        for name in here.keys() & saved.keys() & fresh.keys()
+        if saved[name] != fresh[name]
+    ]
+    return any(n == b for n, _, b in changed) and not any(n == s for n, s, _ in changed)
 
 
 class _Loads:

@@ -94,6 +94,11 @@ def _settings(command: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_in(path: str, output: Path) -> bool:
-    """Whether this names something that exists in {output}, or {output} itself."""
-    real, root = os.path.realpath(path), os.path.realpath(output)
-    return bool(path) and os.path.exists(real) and (real + "/").startswith(root + "/")
+    """Whether this names something that exists in {output}, or {output} itself.
+
+    A relative path may be one of the working directory, or of {output} by --in-output.
+    """
+    root = os.path.realpath(output)
+    real = [os.path.realpath(path), os.path.realpath(os.path.join(root, path))]
+    inside = [each for each in real if (each + "/").startswith(root + "/")]
+    return bool(path) and any(map(os.path.exists, inside))

@@ -65,6 +65,8 @@ class Request:
     writable: tuple[Path, ...] = ()
     grace: float = 30.0
     signal: str = "SIGTERM"
+    in_output: bool = False
+    """Start the command in {output}, where the working directory's entries are linked."""
     counts: bool = False
     """Count the arithmetic of a step of the first run."""
     progress: Callable[[str], None] = lambda text: None
@@ -105,7 +107,10 @@ def run(
     records = workplace.records(name)
     records.mkdir()
     output = workplace.output(chain)
+    begins = not output.exists()
     output.mkdir(exist_ok=True)
+    if begins and request.in_output:
+        places.link_working_directory(workplace, output)
     words = [word.replace("{output}", str(output)) for word in command]
     spec = _spec(request, name, words, output, stop_at, hashed)
     process = _supervise(spec)
@@ -168,8 +173,9 @@ def _spec(
             }
         ),
     }  # fmt: skip
+    directory = str(output) if request.in_output else os.getcwd()
     return {
-        "command": command, "environment": environment, "directory": os.getcwd(),
+        "command": command, "environment": environment, "directory": directory,
         "output": str(records / LOG), "writable": writable, "devices": places.devices(),
         "files": request.files, "network": request.network,
     }  # fmt: skip

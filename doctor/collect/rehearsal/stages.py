@@ -60,6 +60,7 @@ class Options:
     budget: float = 900.0
     grace: float = 30.0
     signal: str = "SIGTERM"
+    in_output: bool = False
     resume_command: tuple[str, ...] = ()
     keep: bool = False
     checkpoints_kept: int | None = None
@@ -111,6 +112,7 @@ class _Stages:
             writable=options.writable,
             grace=options.grace,
             signal=options.signal,
+            in_output=options.in_output,
             counts=bool(options.total_steps or options.total_tokens),
             progress=options.progress,
         )
@@ -152,7 +154,8 @@ class _Stages:
         if not reason and not stop_at:
             reason = "the run has too few steps to be stopped between them: at least 2 required"
         if reason:
-            self.skip(("stops", "continues"), reason)
+            late = bool(first.cut) or (self.takes_output and not first.code and self.late(first))
+            self.skip(("stops", "continues"), reason, out_of_time=late)
             return
         self.announce(first)
         hashed = continuing.save_steps(first)
@@ -168,7 +171,8 @@ class _Stages:
         if not stopped.written:
             self.skip(("continues",), "nothing was in {output} when the run was stopped")
         elif self.left < max(LEAST_SECONDS, first.seconds / 2):
-            self.skip(("continues",), f"--budget {self.options.budget:g} s is spent")
+            reason = f"--budget {self.options.budget:g} s is spent"
+            self.skip(("continues",), reason, out_of_time=True)
         else:
             command = list(self.options.resume_command) or self.command
             request = "--resume-command" if self.options.resume_command else ""
@@ -185,15 +189,22 @@ class _Stages:
         if first.code:
             return "the run failed"
         if not self.takes_output:
-            return "the command has no {output}: name the directory of its checkpoints so"
-        if self.left < max(LEAST_SECONDS, first.seconds):
+            return (
+                "the command has no {output}: name the directory of its checkpoints so, or start "
+                "it there with --in-output"
+            )
+        if self.late(first):
             return f"--budget {self.options.budget:g} s is spent"
         return ""
 
+    def late(self, first: RehearsedRun) -> bool:
+        """Whether what is left of the budget is too little for a run like the first."""
+        return self.left < max(LEAST_SECONDS, first.seconds)
+
     @property
     def takes_output(self) -> bool:
-        """Whether the command has {output}, so that it can be stopped and continued."""
-        return any("{output}" in word for word in self.command)
+        """Whether the command writes into {output}, so that it can be stopped and continued."""
+        return self.options.in_output or any("{output}" in word for word in self.command)
 
     def estimate(self) -> None:
         """What all runs will take, before anything is known."""
@@ -261,9 +272,9 @@ class _Stages:
     def tried(self, name: StageName, seconds: float) -> None:
         self.stages[name] = RehearsedStage(name=name, tried=True, seconds=seconds)
 
-    def skip(self, names: Sequence[StageName], reason: str) -> None:
+    def skip(self, names: Sequence[StageName], reason: str, *, out_of_time: bool = False) -> None:
         for name in names:
-            self.stages[name] = RehearsedStage(name=name, reason=reason)
+            self.stages[name] = RehearsedStage(name=name, reason=reason, out_of_time=out_of_time)
 
     def read_guard(self, first: RehearsedRun) -> Guarded | Unknown:
         """The guard's records of the first run."""

@@ -195,6 +195,7 @@ ROWS = (
             "which -a nvidia-smi; ldconfig -p | grep libcuda",
         ),
         next_check="DRV001",
+        sources=("wsl-guide",),
     ),
     Cause(
         id="wsl-container-toolkit-old",

@@ -108,7 +108,7 @@ ROWS = (
         why="The process sees no GPU of this number: CUDA_VISIBLE_DEVICES, the container or the "
             "scheduler hides it.",
         fix="No such GPU is visible to this process: see GPU001 and CUDA_VISIBLE_DEVICES.",
-        owner=Owner.ENVIRONMENT, next_check="GPU001"),
+        owner=Owner.ENVIRONMENT, next_check="GPU001", sources=("cuda-environment",)),
     Cause(id="gpu-full-or-in-use",
         errors=("RuntimeError",),
         messages=(r"(?:CUDA|HIP|GPU|XPU|MPS)\b.{0,40}out of memory",

@@ -66,6 +66,7 @@ ROWS = (
             "gfx1103. Rebuild extensions with PYTORCH_ROCM_ARCH set.",
         owner=Owner.ENVIRONMENT,
         commands=("rocminfo | grep gfx",),
+        sources=("pytorch-164346", "pytorch-103973"),
     ),
     Cause(id="driver-too-old", code="LOG011",
         title="The driver is recent enough for the CUDA runtime",

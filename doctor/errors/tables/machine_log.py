@@ -68,14 +68,15 @@ ROWS = (
         why="cuInit returns 3: libcuda is there, and the kernel's part does not serve it. If "
             "nvidia-smi lists the GPUs, the module nvidia_uvm is at fault, not torch.",
         fix="Look at nvidia_uvm: it must be loaded (modprobe nvidia_uvm) and its nodes "
-            "/dev/nvidia-uvm exist, in a container as well. On kernels of RHEL 9.6 and newer "
-            "its support of HMM breaks the start: set `options nvidia_uvm uvm_disable_hmm=1` in "
-            "/etc/modprobe.d, then reload nvidia_uvm or reboot. If nvidia-smi lists no GPU, "
-            "begin there.",
+            "/dev/nvidia-uvm exist, in a container as well. On some kernels (RHEL 9.6, "
+            "6.13) its support of HMM breaks the start: set `options nvidia_uvm "
+            "uvm_disable_hmm=1` in /etc/modprobe.d, then reload nvidia_uvm or reboot. If "
+            "nvidia-smi lists no GPU, begin there.",
         commands=("ls -l /dev/nvidia-uvm*; lsmod | grep nvidia_uvm",
             "cat /sys/module/nvidia_uvm/parameters/uvm_disable_hmm",
             "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm uvm_disable_hmm=1"),
-        owner=Owner.ENVIRONMENT, next_check="DRV001"),
+        owner=Owner.ENVIRONMENT, next_check="DRV001",
+        sources=("open-gpu-kernel-modules-901", "open-gpu-kernel-modules-797")),
     Cause(id="wsl-gpu-blocked",
         refines=("cuda-unavailable",),
         messages=("GPU access blocked by the operating system",),
@@ -111,7 +112,7 @@ ROWS = (
             "switch MIG mode off: sudo nvidia-smi -i 0 -mig 0, then reset the GPU.",
         commands=("sudo nvidia-smi mig -lgi",
             "sudo nvidia-smi -i 0 -mig 0"),
-        owner=Owner.ENVIRONMENT),
+        owner=Owner.ENVIRONMENT, sources=("mig-guide",)),
     Cause(id="fabric-service-not-ready",
         refines=("version-required",),
         wordings=(

@@ -50,15 +50,20 @@ ROWS = (
                 "Write reshape instead of view in that line, or call contiguous() before it: the "
                     "number of values fits, their order in memory does not, as after transpose or "
                     "permute."),
-            Wording(r"invalid index of a 0-dim tensor|iteration over a 0-d tensor|zero-dimensional "
-                r"tensor|len\(\) of a 0-d tensor",
+            Wording(r"invalid index of a 0-dim tensor",
                 "IndexError: invalid index of a 0-dim tensor. Use `tensor.item()` in Python",
+                "The tensor is a single number, such as a loss, and an index is taken of it.",
+                "Write loss.item() in place of loss[0] or loss.data[0], which is code for torch "
+                    "before 0.4. If the tensor should have a dimension, keep it: squeeze() drops "
+                    "that of a batch of one, reshape(1) adds one."),
+            Wording(r"iteration over a 0-d tensor|zero-dimensional tensor|len\(\) of a 0-d tensor",
+                "TypeError: iteration over a 0-d tensor",
                 "The tensor is a single number there, as after squeeze() of a batch of one, or a "
                     "reduction.",
                 "Keep a dimension: the tensor is a single number there, as after squeeze() or a "
                     "reduction. unsqueeze(0) or reshape(1) adds one.",
-                more=("TypeError: iteration over a 0-d tensor",
-                    "RuntimeError: zero-dimensional tensor (at position 0) cannot be concatenated",
+                more=("RuntimeError: zero-dimensional tensor (at position 0) cannot be "
+                        "concatenated",
                     "TypeError: len() of a 0-d tensor"))),
         why="The sizes do not satisfy the rule of this one function.",
         sources=("torch-tensor-docs", "torch-tensor"),

@@ -122,5 +122,5 @@ ROWS = (
             "or nvidia-persistenced (--uvm-persistence-mode) failed.",
         commands=("sudo nvidia-smi conf-compute -srs 1",
             "nvidia-smi conf-compute -grs"),
-        owner=Owner.ENVIRONMENT),
+        owner=Owner.ENVIRONMENT, sources=("nvtrust-37",)),
 )  # fmt: skip

@@ -78,6 +78,7 @@ class Audit:
     def __init__(self, events: Events) -> None:
         self.events = events
         self.output = events.settings.output.rstrip("/")
+        self.real_output = os.path.realpath(self.output) + "/"
         self.removed = ""
         """The last one that was removed as the newest; what is below it is removed with it."""
         self.arriving = ""
@@ -195,7 +196,11 @@ class Audit:
             self.events.report("newest" if stays else "emptied", event, path)
 
     def _in_output(self, path: str) -> bool:
-        return path == self.output or path.startswith(self.output + "/")
+        """Whether it lies in {output}, and not behind a link that leads out of it."""
+        if path != self.output and not path.startswith(self.output + "/"):
+            return False
+        inside = (os.path.realpath(os.path.dirname(path)) + "/").startswith(self.real_output)
+        return path == self.output or inside
 
     def _allows(self, path: str) -> bool:
         return path.startswith(IGNORED) or (path + "/").startswith(self.allowed)
@@ -223,7 +228,7 @@ def _checkpoint_files(directory: str) -> Iterator[Tuple[str, float]]:
     for parent, _, names in os.walk(directory):
         for name in names:
             path = os.path.join(parent, name)
-            if WEIGHTS.search(name) and os.path.getsize(path):
+            if WEIGHTS.search(name) and not os.path.islink(path) and os.path.getsize(path):
                 yield path, os.path.getmtime(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Tuple
 
@@ -24,7 +25,7 @@ def user_line(trace: Foreign, inside: str) -> Tuple[str, bool]:
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
         if is_own(path):
-            place = "%s:%d" % (path[-LONGEST:], trace.tb_lineno)
+            place = _line(path, trace.tb_lineno)
             place += OF_SAMPLE * (trace.tb_frame.f_code.co_name == "__getitem__")
             exchanging = False
         elif inside and path.startswith(inside):
@@ -47,6 +48,12 @@ def is_own(path: str) -> bool:
     return not any(library in path for library in LIBRARIES)
 
 
+def _line(path: str, number: int) -> str:
+    """Of the file itself, and not of the link to it in {output}."""
+    path = os.path.realpath(path) if os.path.islink(path) else path
+    return "%s:%d" % (path[-LONGEST:], number)
+
+
 def calling_line() -> str:
     """The user's nearest line on the stack; "" where there is none."""
     frame: Foreign = sys._getframe(1)
@@ -54,6 +61,6 @@ def calling_line() -> str:
         if frame is None:
             break
         if is_own(frame.f_code.co_filename):
-            return "%s:%d" % (frame.f_code.co_filename[-LONGEST:], frame.f_lineno)
+            return _line(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return ""

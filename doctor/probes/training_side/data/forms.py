@@ -15,6 +15,35 @@ UNIT = re.compile(r"(?:[€$£]\s*[\d.,]+)|(?:[-+]?\d[\d.,]*\s*(?:%|€|\$|£|kg
 PLAIN = re.compile(r"[-+]?\d+([.,]\d+)?")
 DATES = (re.compile(r"\d{4}-\d\d?-\d\d?"), re.compile(r"\d\d?/\d\d?/\d{4}"),
          re.compile(r"\d\d?\.\d\d?\.\d{4}"), re.compile(r"\d{4}/\d\d?/\d\d?"))  # fmt: skip
+LONG = 20
+"""Characters of a cell that is more than a number, a unit or a date. Our own number."""
+
+
+class Forms:
+    """Forms of cells over the rows of a file; `records` has the columns that mix two."""
+
+    def __init__(self) -> None:
+        self._rows: Dict[str, Dict[str, List[int]]] = {}
+        """Column -> form of a value -> its rows."""
+        self._cells: Dict[str, int] = {}
+        """Column -> texts in it, of any form."""
+
+    def add(self, row: Foreign, number: int) -> None:
+        for name, value in row.items():
+            if not isinstance(value, str) or not value:
+                continue
+            self._cells[str(name)] = self._cells.get(str(name), 0) + 1
+            form = form_of(value.strip()) if len(value) <= LONG else None
+            if form is not None:
+                self._rows.setdefault(str(name), {}).setdefault(form, []).append(number)
+
+    def records(self) -> List[Dict[str, Any]]:
+        """Of columns that are mostly such cells: texts may hold any of them."""
+        found: List[Dict[str, Any]] = []
+        for name, forms in self._rows.items():
+            if 2 * sum(map(len, forms.values())) > self._cells[name]:
+                found += mixed(name, forms)
+        return found
 
 
 def kind_of(value: Foreign) -> str:

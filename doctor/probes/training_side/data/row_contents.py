@@ -26,6 +26,10 @@ OF_SPLIT = ("split", "fold")
 """Beside a text: where a copy was put."""
 OF_CHAT = ("source", "dataset")
 """The same beside a whole chat; elsewhere such a column may stand for what the row leaves out."""
+OF_TIME = ("date", "datetime", "timestamp", "created_at", "scraped_at")
+SHORT_TEXTS = ("text", "tweet", "sentence", "review", "comment")
+"""When a row was made, beside such a text with a class: a copy that was dated anew is one. Events
+of a log, which come again by right, have other names."""
 FILE = re.compile(r"[/\\]|\.\w{1,5}$")
 """In the path or the name of a file."""
 MEDIA = re.compile(r"<(image|audio|video)|'(image|audio|video)")
@@ -100,6 +104,8 @@ def label_of(columns: Columns) -> Tuple[Optional[Hashable], bool]:
 def kept_of(columns: Columns, label: Optional[Hashable], is_a_class: bool) -> Columns:
     """The columns that make two rows different samples, in the order of their names."""
     left_out = (*NUMBERS, *LABELS, str(label)) if is_a_class else NUMBERS
+    if is_a_class and any(str(each).lower() in SHORT_TEXTS for each in columns):
+        left_out = (*left_out, *OF_TIME)
     plain = [each for each in sorted(columns, key=str) if str(each).lower() not in left_out]
     return tuple(each for each in plain if not OF_ROW.fullmatch(str(each).lower()))
 

@@ -15,18 +15,21 @@ from ..foreign import Foreign, containers, observing
 from . import row_contents
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of, with_names
 from .columns import is_blank
+from .contradictions import Contradictions
 from .exchanged_columns import ExchangedColumns
-from .forms import form_of, kind_of, mixed
+from .forms import Forms, kind_of
 from .given_answers import BEFORE
 from .group_units import GroupUnits
+from .list_numbers import ListNumbers
+from .missing_cells import CLASSES, MissingCells
 from .other_content import holds_other_content
 from .pages import are_swapped, document_of
 from .relations import Relations, relation
+from .row_names import RowNames
 from .row_spans import RowSpans
 from .row_texts import texts_of
 from .stand_ins import StandIns
 from .templates import MARKERS
-from .views import LABELS
 
 LONG, LEAST_DIFFERENT = 20, 10
 """Characters of a text that is no class, and different answers that are no classes. Our own
@@ -47,7 +50,6 @@ TWICE = re.compile(r"&amp;(amp|lt|gt|quot|#\d+|nbsp|apos);")
 """An entity whose & is one again: beside tags it is no page as a browser reads it."""
 LEAST_NAME = 4
 TEXTS = ("text", "sentence", "review", "content", "tweet")
-CLASSES = (*LABELS, "class", "sentiment")
 SPOKEN = ("transcription", "transcript")
 RECORDINGS = ("audio", "audio_path", "audio_filepath", "audio_file", "wav", "wav_path")
 MOST_LOOKED = 20_000
@@ -64,14 +66,15 @@ class WrittenRows:
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
-        self._parts = (GroupUnits(), RowSpans(), StandIns(of_cells), ExchangedColumns())
+        self._stand_ins = StandIns(of_cells)
+        self._parts = (GroupUnits(), RowSpans(), self._stand_ins, ExchangedColumns(),
+                       ListNumbers(), MissingCells(), Contradictions(),
+                       RowNames(of_cells), Forms())  # fmt: skip
         self._ended: Counter[str] = Counter()
         self._documents: Set[bytes] = set()
         self._kinds: Dict[str, Dict[str, List[int]]] = {}
         """Column -> text or number -> its rows."""
         self._classes: Dict[str, Counter[str]] = {}
-        self._forms: Dict[str, Dict[str, List[int]]] = {}
-        """Column -> form of a value -> its rows."""
 
     def add(self, row: Foreign, number: int) -> None:
         if self.rows >= MOST_LOOKED or not containers.is_mapping(row):
@@ -98,8 +101,6 @@ class WrittenRows:
             kind = kind_of(value)
             if kind:
                 self._kinds.setdefault(str(name), {}).setdefault(kind, []).append(number)
-            if isinstance(value, str) and len(value) <= LONG:
-                self._add_form(str(name), value.strip(), number)
 
     def _add_document(self, text: str, number: int) -> None:
         """Whether a long text occurred before, whatever stands beside it, as another address."""
@@ -205,16 +206,22 @@ class WrittenRows:
             told = re.search(r"(?i)\b%s\b" % re.escape(value.strip()), text) is not None
             self._relations.count("label in text", told, number)
 
-    def _add_form(self, name: str, value: str, number: int) -> None:
-        forms = self._forms.setdefault(name, {})
-        form = form_of(value)
-        if form is not None:
-            forms.setdefault(form, []).append(number)
-
     def records(self, complete: bool) -> List[Dict[str, Any]]:
         """`complete`: no row of the file is left, as files are often sorted by their class."""
         several = any(len(each) > 1 for each in self._classes.values())
         found = [e for e in self._relations.records() if several or e["kind"] != "label in text"]
+        found += self._of_answers(complete)
+        for name, counts in self._classes.items():
+            if complete and len(counts) == 1:
+                found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
+        for name, kinds in self._kinds.items():
+            if len(kinds) > 1:
+                fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
+                found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
+        return found + [each for part in self._parts for each in part.records()]
+
+    def _of_answers(self, complete: bool) -> List[Dict[str, Any]]:
+        found = []
         if self._ends and len(self._ended) >= LEAST_DIFFERENT:
             found.append(relation("answer ends prompt", len(self._ends), self._paired, (),
                                   self._ends))  # fmt: skip
@@ -222,16 +229,10 @@ class WrittenRows:
         most = self._answers.most_common(1)
         if free and most and len(most[0][0]) >= LONG:
             found.append(relation("one answer", most[0][1], self._paired))
-        for name, counts in self._classes.items():
-            if complete and len(counts) == 1:
-                found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
-        for name, forms in self._forms.items():
-            found += mixed(name, forms)
-        for name, kinds in self._kinds.items():
-            if len(kinds) > 1:
-                fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
-                found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
-        return found + [each for part in self._parts for each in part.records()]
+        if complete and self._stand_ins.all_equal:
+            equal = self._stand_ins.all_equal
+            found.append(relation("one answer", equal, equal))
+        return found
 
 
 def prompt_of(row: Foreign) -> str:
