@@ -51,12 +51,13 @@ SPILLED = (
     "fails. Reduce the step's memory, and turn the driver's system memory fallback off."
 )
 PAUSED = (
-    "Memory is counted that is not on the GPU now: of a paused inference engine in the same "
-    "process (the sleep mode of vLLM or SGLang in verl, OpenRLHF or TRL), or, on WSL and Windows, "
-    "what the driver moved to the host: then training is slow long before. Reduce what the "
-    "step needs beside it: a smaller micro-batch per GPU (verl: ppo_micro_batch_size_per_gpu, "
-    "log_prob_micro_batch_size_per_gpu, use_dynamic_bsz), shorter responses, gradient "
-    "checkpointing, parameters and optimizer offloaded, a lower gpu_memory_utilization."
+    "A part of what torch counts is not on the GPU now. It belongs to a paused inference engine in "
+    "the same process (the sleep mode of vLLM or SGLang in verl, OpenRLHF or TRL); or, on WSL and "
+    "Windows, the driver moved it to the host, which makes training slow long before it fails. "
+    "Reduce the memory of the training step: a smaller micro-batch per GPU (verl: "
+    "ppo_micro_batch_size_per_gpu, log_prob_micro_batch_size_per_gpu, use_dynamic_bsz), shorter "
+    "responses, gradient checkpointing, parameters and optimizer offloaded, a lower "
+    "gpu_memory_utilization."
 )
 
 

@@ -29,9 +29,9 @@ SAID: tuple[Said, ...] = (
     (
         "import-failed",
         r"ModuleNotFoundError: No module named '(?P<part>(?P<module>\w+)\.[\w.]+)'",
-        "{module} is installed, or a directory of that name stands in the way, and has no {part}: "
-        "install it again in the release that the code names, whole (a clone: pip install -e .), "
-        "and do not start in a directory that has a part of it.",
+        "{module} was found, or a directory of that name, and has no {part}: install the release "
+        "that the code was written for (a clone: pip install -e .), and do not start in a "
+        "directory that has a part of it.",
     ),
     (
         "import-failed",
@@ -449,14 +449,14 @@ SAID: tuple[Said, ...] = (
     (
         "name-not-in-package",
         r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)' \((?!unknown|"
-        r"[^)]{0,300}(?:site|dist)-packages)(?P<path>[^)]{1,300})\)",
+        r"[^)]{0,300}(?:(?:site|dist)-packages|[\\/][Ll]ib[\\/]))(?P<path>[^)]{1,300})\)",
         "{path} is a file of the program, or of a copy that was cloned, and has no {name}: correct "
         "the import, or update the files together.",
     ),
     (
         "name-not-in-package",
-        r"cannot import name '\w+' from '(?P<module>train|utils?|models?|datasets?|data|config|"
-        r"trainer|tools|common|core|losses|metrics|evaluate|eval|test|lib|src|engine)' \("
+        r"cannot import name '\w+' from '(?P<module>train|utils?|models?|dataset|data|config|"
+        r"tools|common|core|losses|metrics|eval|test|lib|src|engine)' \("
         r"[^)]{1,300}(?:site|dist)-packages",
         "A package of the name {module} in site-packages may hide the program's own file: if it is "
         "not the one that is meant, python -m pip uninstall {module}, and start in the program's "

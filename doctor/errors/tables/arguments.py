@@ -17,12 +17,16 @@ NONE_EXAMPLES = (
     "TypeError: load_dataset() argument after ** must be a mapping, not NoneType",
 )
 OF_TENSORS = (
-    r"(?:new_|un)?\w{0,3}(?:dim|size|shape|to|type|float|long|half|bool|int|cuda|cpu|view|reshape|"
-    r"squeeze|mean|sum|max|min|std|argmax|backward|item|detach|numpy|numel|device|dtype|permute|"
-    r"transpose|flatten|contiguous|repeat|expand|masked_fill|softmax|log|exp|sqrt|pow|grad|is_cuda|"
-    r"requires_grad|grad_fn|data|logits|loss|unsqueeze|tolist|clone|chunk|split|unbind|ndim|ndimension|"
-    r"is_floating_point|type_as|_?zeros|_?ones|parameters)_?"
+    r"dim|ndim|ndimension|size|shape|stride|numel|element_size|to|type|type_as|float|double|long|"
+    r"half|bfloat16|bool|int|cuda|cpu|device|dtype|is_cuda|is_floating_point|view|view_as|reshape|"
+    r"squeeze|unsqueeze|permute|transpose|t|T|flatten|contiguous|repeat|expand|expand_as|chunk|split|"
+    r"unbind|narrow|masked_fill|masked_select|index_select|gather|scatter|fill|zero|new|new_zeros|"
+    r"new_ones|new_full|new_tensor|clone|detach|item|tolist|numpy|data|grad|grad_fn|requires_grad|"
+    r"retain_grad|backward|add|sub|mul|div|matmul|mm|bmm|pow|sqrt|exp|log|abs|clamp|relu|sigmoid|tanh|"
+    r"softmax|log_softmax|sum|mean|std|var|norm|max|min|argmax|argmin|topk|eq|ne|gt|lt|ge|le|logits|"
+    r"loss|parameters"
 )
+"""Attributes of tensors, of what a model returns and of a module."""
 CAST = r"result type \w{1,20} can't be cast to the desired output type"
 CAST_EXAMPLE = "RuntimeError: result type Float can't be cast to the desired output type Long"
 ROWS = (
@@ -104,7 +108,7 @@ ROWS = (
         messages=(
             r"expected Tensor as element \d{1,6} in argument",
             r"must be Tensor, not \w",
-            rf"'(?:tuple|list|str|dict)' object has no attribute '(?:{OF_TENSORS})'",
+            rf"'(?:tuple|list|str|dict)' object has no attribute '(?:{OF_TENSORS})_?'",
         ),
         examples=(
             "TypeError: expected Tensor as element 0 in argument 0, but got list",
@@ -132,29 +136,32 @@ ROWS = (
             Wording(
                 r"not enough values to unpack \(expected \d, got 0\)",
                 "ValueError: not enough values to unpack (expected 3, got 0)",
-                "There is nothing to take apart: the list is empty. In a training it is mostly "
-                "zip(*batch) of a batch, or a data set, of which no sample was left.",
-                "Look at the lines above: samples that were ignored (labels beyond the number of "
-                "classes, files that are missing or damaged, texts over the limit) leave an empty "
-                "set. Correct the labels and the number and names of the classes in the data file, "
-                "or the path, delete cached lists (labels.cache), and print len(dataset).",
+                "There is nothing to unpack: the value is empty. It is zip(*batch) of a dataset or "
+                "batch without samples, or an empty line of a file that is split.",
+                "Print the value before the line. A dataset without samples: the lines above name "
+                "those that were ignored (labels beyond the number of classes, files that are "
+                "missing or damaged). Correct the path, or the labels and the number and names of "
+                "the classes, delete cached lists (labels.cache), and print len(dataset). An empty "
+                "line: skip it, if not line.strip().",
             ),
             Wording(
                 r"not enough values to unpack \(expected 4, got 1\)",
                 "ValueError: not enough values to unpack (expected 4, got 1)",
-                "tn, fp, fn, tp = confusion_matrix(...).ravel() gets one number where labels and "
-                "predictions have one class only; a shape is of one dimension instead of four.",
-                "confusion_matrix(y_true, y_pred, labels=[0, 1]) always has four. Then look at why "
-                "there is one class: the split has a single one, or the model predicts only that. "
-                "For x.shape: add the dimensions that are missing, x[None, None].",
+                "The value has one part where the line has four names. Of tn, fp, fn, tp = "
+                "confusion_matrix(...).ravel() it is one where labels and predictions have one "
+                "class only.",
+                "Print the value before the line. confusion_matrix(y_true, y_pred, labels=[0, 1]) "
+                "always has four numbers; then look at why there is one class: the split has a "
+                "single one, or the model predicts only that. A line that is split needs its own "
+                "separator.",
             ),
         ),
         why="The value has more or fewer parts than the line has names: a tuple of a function or a "
         "loader, the shape of a tensor, or a tensor, which is unpacked along its first dimension.",
-        fix="Print the value, or its shape, before the line. A function or a loader that returns "
-        "another number of parts (of another release) gets as many names, _ for one that is not "
-        "needed. A shape of other length: the tensor has a dimension too many (squeeze) or too few "
-        "(unsqueeze). A tensor is transposed first, x.t(), or taken apart by .unbind(-1).",
+        fix="Print the value, or its shape, before the line. For a function or a loader that "
+        "returns another number of parts, assign as many names, _ for one that is not needed. For "
+        "a shape, the tensor has a dimension too many (squeeze) or too few (unsqueeze). A tensor "
+        "is transposed first, x.t(), or taken apart by .unbind(-1).",
         sources=("python-exceptions",),
     ),
     Cause(

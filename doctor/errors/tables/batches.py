@@ -40,9 +40,9 @@ ROWS = (
             "TypeError: MLP.forward() missing 1 required positional argument: 'y'",
             "TypeError: MLP.forward() got an unexpected keyword argument 'x'"),
         why="The forward pass is called with other arguments than its parameters.",
-        fix="Compare the call with the parameters of that forward: it takes what the installed "
-            "release of its library knows, so that an argument of a fork or of a newer release "
-            "needs that one, and an argument of your own a forward of your own. A batch that is a "
+        fix="Compare the call with the parameters of that forward. The forward of a library takes "
+            "what its installed release knows: an argument of a newer release needs that release, "
+            "one of your own a forward of your own. A batch that is a "
             "tuple or list is passed as module(*batch), a "
             "dict as module(**batch), a tensor as module(batch). In doctor run --model return, "
             "for a batch of (inputs, labels), the criterion as the third value, (module, batch, "
@@ -133,12 +133,9 @@ ROWS = (
         errors=("TypeError",),
         refines=("number-of-dimensions",),
         messages=(r"(?:list|tuple) indices must be integers or slices, not str",
-            r"\w\[(?:'\w{1,40}'|\"\w{1,40}\")\][^\n]{0,200}\n(?:[^\n]{0,200}\n)?[^\n]{0,30}"
-            r"IndexError: too "
-            r"many indices",
-            r"new\(\): invalid data type 'str'"),
-        examples=("TypeError: new(): invalid data type 'str'",
-            "TypeError: list indices must be integers or slices, not str",
+            r"^[^\n\[]{0,200}\w\[(?:'\w{1,40}'|\"\w{1,40}\")\][^\n\[]{0,200}\n(?:[^\n]{0,200}\n)?"
+            r"[^\n]{0,30}IndexError: too many indices for tensor"),
+        examples=("TypeError: list indices must be integers or slices, not str",
             "    images = sample['input'].to(device)\nIndexError: too many indices for tensor of "
             "dimension 1"),
         why="The batch is a list, a tuple or a tensor, whose parts have positions and no names.",
@@ -166,11 +163,11 @@ ROWS = (
                 r"output\[\d\] has a shape of torch\.Size\(\[\]\)",
                 "RuntimeError: Mismatch in shape: grad_output[0] has a shape of torch.Size([1]) "
                 "and output[0] has a shape of torch.Size([]).",
-                "A loss is a scalar without dimensions since torch 0.4, and the gradient that is "
-                "passed to backward is a tensor of one dimension.",
-                "Pass one of the same shape, torch.ones_like(loss) (torch.tensor(1.0), -1.0 for "
-                "GANs), or leave it out: loss.backward(); torch.autograd.backward(losses, "
-                "[torch.ones_like(each) for each in losses])."),),
+                "The loss is a scalar without dimensions, as since torch 0.4, and the gradient "
+                "that is passed to backward is a tensor of one dimension.",
+                "Leave it out, loss.backward(), or pass one of the same shape: "
+                "loss.backward(torch.ones_like(loss)), torch.tensor(-1.0) where it was -1; "
+                "torch.autograd.backward(losses, [torch.ones_like(each) for each in losses])."),),
         examples=("ValueError: the loss has the shape [6] and is not a scalar",
             "RuntimeError: grad can be implicitly created only for scalar outputs"),
         why="backward() starts from one number.",
@@ -205,12 +202,13 @@ ROWS = (
         wordings=(
             Wording(r"Expected input batch_size \(\d{1,12}\) to match target batch_size \(0\)",
                 "ValueError: Expected input batch_size (1324) to match target batch_size (0).",
-                "The labels are empty: the batch on this GPU has none, or the shift by one has "
-                    "used up the only position.",
-                "Print labels.shape as the collator gives them and as forward gets them. With "
-                    "several GPUs in one process (DataParallel in a notebook) the labels are not "
-                    "split as the inputs are: use one GPU, CUDA_VISIBLE_DEVICES=0, or torchrun. "
-                    "Else the collator or remove_unused_columns drops them."),),
+                "The labels are empty: the batch has none, or only one position, which the shift "
+                    "by one uses up.",
+                "Print labels.shape as the collator returns them and as forward gets them. With "
+                    "several GPUs in one process (DataParallel, which a notebook starts) the "
+                    "labels may be split in another way than the inputs: use one GPU, "
+                    "CUDA_VISIBLE_DEVICES=0, or torchrun. Else the collator or "
+                    "remove_unused_columns drops them."),),
     ),
     Cause(id="rows-and-labels",
         errors=("ValueError", "RuntimeError"),

@@ -177,7 +177,8 @@ ROWS = (
         refines=("import-failed", "name-not-in-package", "value-is-none", "module-without-return",
             "attribute-missing", "property-raised"),
         errors=("ImportError", "ModuleNotFoundError", "RuntimeError", "NotImplementedError"),
-        messages=(r"'_OpNamespace' '\w{1,60}' object has no attribute '\w",
+        messages=(r"'_OpNamespace' '(?!aten'|prims?'|quantized'|_?c10d|inductor')\w{1,60}' "
+              r"object has no attribute '\w",
             r"'NoneType' object has no attribute '(?:causal_conv1d_\w{1,20}|"
               r"selective_scan\w{0,20}|\w{0,40}_cuda)'",
             r"No module named \'(?:MultiScaleDeformableAttention|diff_gaussian_rasterization|"

@@ -58,8 +58,8 @@ ROWS = (
         wordings=(
             Wording("peer mapping resources exhausted",
                 "RuntimeError: CUDA error: peer mapping resources exhausted",
-                "One process opens connections to more GPUs than CUDA allows, eight peers: "
-                    "DataParallel or device_map over nine or more GPUs.",
+                "A GPU has room for eight peers: DataParallel or device_map connects more GPUs "
+                    "than that.",
                 "Start one process for each GPU (torchrun --nproc_per_node=N, accelerate launch "
                     "--multi_gpu), or show the process eight GPUs at most: "
                     "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7.",
@@ -209,15 +209,14 @@ ROWS = (
         sources=("torch-utils", "datasets-builder", "torch-worker"), role="summary"),
     Cause(id="raised-inside-a-library",
         refines=("list-indexed-by-name", "call-arguments", "attribute-missing", "name-undefined",
-            "factory-with-parameters", "property-raised", "index-of-list"),
+            "factory-with-parameters", "property-raised"),
         messages=(r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
               r"axolotl|llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
               r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
               r"NameError|UnboundLocalError): ",
             r"Direct module loading failed for Unsloth\w{1,40}|AttributeError: _unwrapped_old_gen|"
               r"Error patching \w{1,40}Trainer",
-            r"module 'Unsloth\w{1,40}' has no attribute 'Unsloth|unsloth/models/rl\.py|"
-              r"(?:_)?patch_trl_rl_trainers\(\)"),
+            r"module 'Unsloth\w{1,40}' has no attribute 'Unsloth"),
         examples=('/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n    '
               'ids = inputs["ids"]\n' "TypeError: list indices must be integers or slices, not str",
             '  File "/opt/trl/trainer/utils.py", line 3, in f\n'

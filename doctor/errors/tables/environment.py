@@ -155,7 +155,8 @@ ROWS = (
                 "chmod +x FILE, or run it by its interpreter: bash FILE, python FILE.",
                 ("ls -l FILE",),
                 owner=Owner.JOB),
-            Wording(r"line \d{1,6}: syntax error\b|syntax error near unexpected token|"
+            Wording(r"line \d{1,6}: syntax error: unexpected end of file|syntax error near "
+                r"unexpected token|"
                 r"\$'\\r': command not found",
                 "train.sh: line 53: syntax error: unexpected end of file",
                 "The shell script itself is wrong: an if, for, quote or bracket is not closed, or "

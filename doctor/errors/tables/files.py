@@ -96,7 +96,7 @@ ROWS = (
             r"(?:Error|Exception): (?:[^\n:]{0,60} )?(?:[Dd]irectory|[Ff]ile|[Pp]ath|[Ff]older|"
             r"[Cc]heckpoint|[Mm]anifest)\b[^\n]{0,300}?(?:does not exist|doesn't exist|not "
             r"found|is missing|could not be found|cannot be found)",
-            r"(?:Error|Exception): [^\n]{1,300} is not a valid (?:directory|path|file|folder)\b",
+            r"(?:Error|Exception): [^\n]{1,300} is not a valid (?:directory|folder|path)\b",
             r"\bassert os\.path\.(?:exists|isfile|isdir)\([^\n]{1,200}\n[^\n]{0,30}AssertionError"),
         examples=("FileNotFoundError: [Errno 2] No such file or directory: 'data/train.json'",
             "OSError: /models/a does not appear to have a file named config.json.",

@@ -233,15 +233,16 @@ ROWS = (
         refines=("api-changed", "attribute-missing"),
         errors=("AttributeError",),
         messages=(r"module 'torch' has no attribute '(?:__version__|nn|Tensor|tensor|cuda|device|"
-            r"float32|float16|int64|long|no_grad|utils|optim|load|save|jit|distributed|ones|zeros)'",),
+            r"float32|int64|no_grad|utils|optim|load|save|ones|zeros)'",),
         examples=("AttributeError: module 'torch' has no attribute '__version__'",),
         why="What was imported is not torch: a file torch.py or a directory torch in the working "
             "directory, or what an interrupted or failed installation left in site-packages. Every "
-            "release of torch has this name.",
-        fix="Look at which file it is, with the command. None or a path of your own: rename that "
-            "file or directory, or start elsewhere. Below site-packages: python -m pip uninstall "
-            "torch until none is left, delete what remains of its directory, install it again.",
-        commands=('python -c "import torch; print(torch.__file__, torch.__path__)"',),
+            "release since 0.4 has this name.",
+        fix="Look at which file it is, with the command. For None or a path of your own, rename "
+            "that file or directory, or start elsewhere. Below site-packages: repeat python -m pip "
+            "uninstall torch until none is left, delete what remains of its directory, and "
+            "install it again.",
+        commands=('python -c "import torch; print(torch)"',),
         sources=("python-exceptions",), owner=Owner.ENVIRONMENT),
     Cause(id="api-changed",
         errors=("TypeError", "AttributeError"),

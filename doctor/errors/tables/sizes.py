@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 PRODUCT = (
     r"shapes cannot be multiplied|mat1 dim 1 must match mat2 dim 0",
@@ -73,22 +73,27 @@ ROWS = (
               r"multi-target not supported",
             SAME_SIZE,
             r"0D or 1D target tensor expected, multi-target not supported",
-            r"only batches of spatial targets supported",
-            r"too many values to unpack"),
+            r"only batches of spatial targets supported"),
+        wordings=(
+            Wording(r"too many values to unpack",
+                "ValueError: too many values to unpack (expected 2)",
+                "The line has a name for each dimension of a tensor or array, which has more of "
+                    "them.",
+                "Print the shape before the line. Pictures or tokens of a processor "
+                    "(return_tensors='pt') have a dimension of samples already: "
+                    "pixel_values.squeeze(0) in the dataset, before the collator adds its own. A "
+                    "colour picture has channels: height, width = picture.shape[:2]."),),
         examples=("UserWarning: Using a target size (torch.Size([64])) that is different to the "
               "input size (torch.Size([64, 1])). This will likely lead to incorrect results due to "
               "broadcasting.",
             SAME_SIZE_EXAMPLE,
             "RuntimeError: 0D or 1D target tensor expected, multi-target not supported",
             "RuntimeError: only batches of spatial targets supported (3D tensors) but got targets "
-              "of dimension: 4",
-            "ValueError: too many values to unpack (expected 2)"),
+              "of dimension: 4"),
         why="One of prediction and target has a dimension that the other lacks: one of size 1, or "
             "that of one-hot labels.",
         fix="Remove it with squeeze: labels.squeeze(1), or prediction.squeeze(-1). argmax(1) turns "
-            "one-hot labels into class indices. Pictures or tokens of a processor "
-            "(return_tensors='pt') have a dimension of samples already: pixel_values.squeeze(0) "
-            "in the dataset, before the collator adds its own.",
+            "one-hot labels into class indices.",
         told_by="the shapes are equal but for one dimension", sources=("torch-functional",),
     ),
     Cause(id="order-of-dimensions",
@@ -128,16 +133,22 @@ ROWS = (
             CHANNELS,
             r"Index tensor must have the same number of dimensions as",
             r"expanded size of the tensor \(\d{1,12}\) must match the existing size",
-            r"Size does not match at dimension \d+ expected index",
-            r"not enough values to unpack \(expected [2-9], got [2-9]\)"),
+            r"Size does not match at dimension \d+ expected index"),
+        wordings=(
+            Wording(r"not enough values to unpack \(expected [2-9], got [2-9]\)",
+                "ValueError: not enough values to unpack (expected 4, got 3)",
+                "The line has a name for each dimension of a tensor or array, which has fewer of "
+                    "them.",
+                "Print the shape before the line. A single sample lacks the dimension of samples, "
+                    "x.unsqueeze(0); a grey picture lacks that of channels, x.unsqueeze(1) in a "
+                    "batch."),),
         examples=(BROADCAST_EXAMPLE,
             CHANNELS_EXAMPLE,
             "RuntimeError: Index tensor must have the same number of dimensions as input tensor",
             "RuntimeError: The expanded size of the tensor (20) must match the existing size (16) "
               "at non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]",
             "RuntimeError: Size does not match at dimension 0 expected index [8, 1] to be smaller "
-              "than self [4, 10] apart from dimension 1",
-            "ValueError: not enough values to unpack (expected 4, got 3)"),
+              "than self [4, 10] apart from dimension 1"),
         why="Shapes are aligned at the end: a tensor of fewer dimensions needs its missing ones "
             "where the other has more.",
         fix="Add dimensions of size 1: x[:, None, None, None] for one number per image, mask[:, "

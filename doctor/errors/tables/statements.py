@@ -193,18 +193,20 @@ ROWS = (
                 "job script; look also into what it puts together from variables.",
             ),
             Wording(
-                r": error: argument [^\n]{1,300}: invalid (?:typing\.)?(?:Optional|Union|List)\[",
+                r": error: argument [^\n]{1,300}: invalid (?:typing\.(?:Optional|Union|List)\b|"
+                r"Optional\b)",
                 "fairseq-train: error: argument --max-tokens: invalid typing.Optional[int] value: "
                 "'4096'",
-                "The program makes its arguments from the types of a configuration, in a way that "
-                "this Python does not support: the program is older than the interpreter.",
-                "Upgrade the program (fairseq from its main branch), or run it with the Python "
-                "that its release names (fairseq 0.10 and older: 3.8).",
+                "argparse gets a type hint, which cannot be called with the text. In a program "
+                "that makes its arguments from the types of a configuration, it is older than "
+                "this Python, which writes the hints in another way.",
+                "In your own code pass the type itself: add_argument(..., type=int). Upgrade the "
+                "program otherwise (fairseq from its main branch), or run it with the Python that "
+                "its release names.",
                 ("python --version",),
-                owner=Owner.ENVIRONMENT,
             ),
             Wording(
-                r"\.py: error: argument [^\n]{1,300}: (?!invalid (?:choice|typing\.))",
+                r"\.py: error: argument [^\n]{1,300}: (?!invalid (?:choice|typing\.|Optional\b))",
                 "train.py: error: argument --fp16: Truthy value expected: got s",
                 "An argument of the command line has a value of another type than it takes, or "
                 "none.",
@@ -407,8 +409,8 @@ ROWS = (
         why="A condition that the program asserts does not hold, and it says no more than the "
         "line above AssertionError.",
         fix="Read that line: a length of 0 is a path or a directory without the files that it "
-        "looks for; coordinates in the wrong order are of a label to be corrected or left out; a "
-        "type or a device is of an argument that was handed over. Print its names "
+        "looks for; coordinates in the wrong order (x1 < x2) are of a box in a label file, which "
+        "has to be corrected or left out; a type or a device is of an argument. Print its names "
         "just before it, and look at the last frame of your own code.",
         quotes=True,
         sources=("python-exceptions",),

@@ -25,8 +25,7 @@ ROWS = (
             r"'\w+'",
             r"AttributeError: (?:type object '\w{1,80}'|\w{1,80}) has no attribute '?\w"),
         wordings=(
-            Wording(r"AttributeError: (?:partially initialized )?module '[\w.]{1,80}' has no "
-                r"attribute '",
+            Wording(r"AttributeError: module '[\w.]{1,80}' has no attribute '",
                 "AttributeError: module 'segmenter' has no attribute 'summary'",
                 "The module that was imported has no such name: it is of another release than the "
                 "code, another copy than the one that was meant, or a file of the program that has "
@@ -34,8 +33,8 @@ ROWS = (
                 "Look at which file it is: print(MODULE.__file__). One below site-packages: "
                 "upgrade it, or install the release that the code was written for; for a project "
                 "that was cloned, uninstall the old copy and pip install -e . in the clone. One of "
-                "your own, or None (an empty directory of that name): rename it. Partially "
-                "initialized: two files import each other.",
+                "your own, or None (a directory without __init__.py): rename it, or add the name "
+                "to it.",
                 ('python -c "import MODULE; print(MODULE.__file__)"',),
                 owner=Owner.ENVIRONMENT),
             ),
@@ -90,10 +89,10 @@ ROWS = (
         why="The function takes other arguments: another name, a missing one, or one too many.",
         fix="Compare the call with the signature, help(function). Where the function is a "
             "library's, its installed release is older or newer than the code: install the one "
-            "that the requirements of the code name (hydra's main takes version_base from 1.2 on), "
-            "or remove the argument.",
+            "that the requirements of the code name, or remove the argument.",
         wordings=(
-            Wording(r"Error (?:instantiating|in call to target) '",
+            Wording(r"Error (?:instantiating|in call to target) '[^'\n]{1,200}' ?:\s{0,3}"
+                r"[^\n]{0,200}(?:missing \d|unexpected keyword|multiple values for)",
                 "TypeError: Error instantiating 'lib.data.Reader' : __init__() missing 2 required "
                 "positional arguments: 'opt' and 'meta'",
                 "hydra makes the object from the configuration, whose keys are other than the "
@@ -120,19 +119,14 @@ ROWS = (
             "Found input variables with inconsistent numbers of samples",
             "Classification metrics can't handle a mix of",
             r"Input (?:\w{1,10} )?contains NaN",
-            "Only one class (?:is )?present in y_true",
-            r"operands could not be broadcast together with shapes "
-            r"\((?P<samples>\d{1,12}),\d{1,6}\) "
-            r"\((?P=samples),\)"),
-        refines=("differing-sizes",),
+            "Only one class (?:is )?present in y_true"),
         examples=("ValueError: Target is multiclass but average='binary'. Please choose another "
             "average setting, one of [None, 'micro', 'macro', 'weighted'].",
             "ValueError: Found input variables with inconsistent numbers of samples: [100, 98]",
             "ValueError: Classification metrics can't handle a mix of multiclass and "
             "continuous-multioutput targets",
             "ValueError: Input contains NaN.",
-            "ValueError: Only one class present in y_true. ROC AUC score is not defined.",
-            "ValueError: operands could not be broadcast together with shapes (872,2) (872,)"),
+            "ValueError: Only one class present in y_true. ROC AUC score is not defined."),
         why="A metric of scikit-learn gets logits, NaN or lists of other lengths in place of "
             "class numbers.",
         fix="Give it class numbers: logits.argmax(axis=-1) (predictions[0] where a model "
