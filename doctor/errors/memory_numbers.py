@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -149,10 +148,11 @@ def describe_oom(text: str) -> Described | None:
 def _beyond(numbers: Numbers, head: str) -> Described | None:
     """More than the GPU has: counted, and not there."""
     allocated, capacity = numbers.allocated or 0.0, numbers.capacity or 0.0
-    if allocated > BEYOND * capacity >= (numbers.own or math.inf):
+    own = numbers.own
+    if own is not None and own <= BEYOND * capacity < allocated:
         return Described(
             "not-on-the-card",
-            f"{head}: torch counts {gib(allocated)} as allocated, the GPU {gib(numbers.own or 0)}",
+            f"{head}: torch counts {gib(allocated)} as allocated, the GPU {gib(own)}",
             PAUSED,
         )
     reserved = allocated + (numbers.reserved or 0.0)
