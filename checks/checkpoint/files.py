@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from doctor._util.units import counted, gb, listed, shown
 from doctor.checkpoint.records import Checkpoint
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 REBUILT = frozenset(("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor"))
 """What a pickle of tensors names."""
@@ -86,6 +86,12 @@ OWN_FIX = (
     "written. If this save is still under way, wait for its end."
 )
 
+DEVICE_FIX = (
+    'Load it with torch.load(path, map_location="cpu") and copy the values with load_state_dict: '
+    "it keeps the model's own device. Where only the machine that saved it loads it, nothing is "
+    "wrong."
+)
+
 DANGER_FIX = "Do not load these files: see CKP010 first."
 
 
@@ -96,6 +102,8 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
         return unknown(reason)
     if not problems and not checkpoint.contents.tensors:
         return unknown(_absent(checkpoint))
+    if not problems and (elsewhere := _of_other_device(checkpoint)):
+        return note(f"{_complete(checkpoint)}: {elsewhere}", fix=DEVICE_FIX)
     if not problems:
         return ok(_complete(checkpoint), seconds=checkpoint.seconds)
     first = problems[0]
@@ -108,6 +116,14 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     fix = FIXES["disguised"] if pointer else fix
     fix = DANGER_FIX if checkpoint.loading.runs_code else fix
     return verdict(summary, *commands, fix=fix, seconds=checkpoint.seconds)
+
+
+def _of_other_device(checkpoint: Checkpoint) -> str:
+    """Why torch.load fails elsewhere, "" where it does not; ranks each have a device of theirs."""
+    alone = checkpoint.files.count == 1
+    if not alone or all(problem.kind != "other-device" for problem in checkpoint.problems):
+        return ""
+    return "torch.load without map_location fails on a machine without that device"
 
 
 def _absent(checkpoint: Checkpoint) -> str:
@@ -148,6 +164,7 @@ COMPLETE = Check(
         "every shard of the index exists and holds the tensors that the index names",
         "no tensor is in two shards",
     ),
+    notes=("storages are of a device that few machines have: mps, cuda:3",),
     warns=(
         "the latest checkpoint of a run lacks files of the optimizer or trainer that all before it "
         "have",

@@ -285,7 +285,7 @@ WITHOUT_CODE = Check(
     ),
     notes=(
         "a file beside the weights names classes that its usual writers do not put into it",
-        "a pickle has nothing of torch, so that torch.load does not read it, and names only "
+        "a pickle has nothing of torch, and has the name of one (.pkl, .joblib) or names only "
         "containers and arrays of numpy",
         "weights-only loading refuses classes that hold plain values, such as argparse.Namespace",
         "auto_map names code, and nothing in it is known to start programs",

@@ -18,7 +18,8 @@ def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
         return skip("no tokenizer files beside the weights")
     damaged = [each for each in tokenizer.problems if each.file.startswith("tokenizer")]
     if damaged:
-        return fail(f"{damaged[0].message}: the tokenizer cannot be loaded", fix=TOKENIZER_FIX)
+        fix = POINTER_FIX if damaged[0].kind == "disguised" else TOKENIZER_FIX
+        return fail(f"{damaged[0].message}: the tokenizer cannot be loaded", fix=fix)
     return _no_padding(tokenizer) if tokenizer.pad is None else _padding(tokenizer, tokenizer.pad)
 
 
@@ -72,6 +73,8 @@ TOKENIZER_FIX = (
     "Save the tokenizer again with tokenizer.save_pretrained, or copy its files from the model "
     "that the run began with."
 )
+
+POINTER_FIX = "Fetch the file that the pointer stands for: git lfs pull, in its repository."
 
 CONFIGURED_FIX = (
     "Set the same number in model.config and in model.generation_config:\n"

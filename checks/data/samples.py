@@ -12,7 +12,7 @@ from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, sk
 SHARED = 0.01
 """Share of evaluation rows that train has, too, from which on it is a warning. Our own number."""
 CONFLICTING = 0.005
-REPEATED = 0.05
+REPEATED = 0.1
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
 COMMON = 0.1
 """Share of the evaluation that train has three times or more, for a note. Our own number."""
@@ -182,7 +182,7 @@ DISTINCT = Check(
     "join or an export that went wrong.",
     passes=("fewer than 0.5 % of the rows have another class than an equal row",),
     notes=(
-        "at least 5 % of the rows are equal to an earlier one, of 32 or more",
+        "at least 10 % of the rows are equal to an earlier one, of 32 or more",
         "nearly all rows occur equally often, as groups of samples or epochs",
     ),
     warns=(

@@ -9,6 +9,7 @@ from doctor._util.records import Unknown
 from doctor.checks.driver.cuda_version import is_too_old
 from doctor.checks.gpu import rocm
 from doctor.checks.gpu.remedies import LOST
+from doctor.checks.torch_build.replacement import JETSON
 from doctor.facts.host import Host
 from doctor.facts.interpreter import Cuda, Torch
 from doctor.facts.machine import Driver, Gpu
@@ -49,6 +50,7 @@ UNKNOWN_BUILD = (
     "and was for aarch64: install it from PyTorch's index for CUDA (pytorch.org/get-started). "
     "Otherwise the process was given no GPU, or the driver is older than torch's CUDA requires."
 )
+OF_JETSON = ("cat /etc/nv_tegra_release", 'python -c "import torch; print(torch.version.cuda)"')
 NUMBER = re.compile(r"ValueError: sto(ull|ul|ll|l|i|d|f)")
 """The whole message of torch about an allocator's option whose value is no number."""
 UNKNOWN_ERROR = "CUDA unknown error"
@@ -142,6 +144,8 @@ def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict |
                 sources=ALLOCATOR_OPTIONS.sources,
             )
     if pattern is None and BUILD in started.detail:
+        if isinstance(host, Host) and host.jetson:
+            return fail(summary, *OF_JETSON, fix=JETSON, sources=("pytorch-jetson",))
         return fail(summary, 'python -c "import torch; print(torch.version.cuda)"',
                     "nvidia-smi", fix=UNKNOWN_BUILD, sources=("pytorch-install",))  # fmt: skip
     in_wsl = isinstance(host, Host) and host.sandbox == "WSL2"

@@ -17,13 +17,14 @@ from doctor.checks.script import (
     loss,
     metrics,
     model,
+    raising,
     saving,
     trainers,
 )
 from doctor.checks.script.rule import CODE, Rule
 from doctor.checks.script.training import LEARNS, WORDS
 
-SUBJECTS = (config, data, distributed, kinds, loop, loss, metrics, model, saving, trainers)
+SUBJECTS = (config, data, distributed, kinds, loop, loss, metrics, model, raising, saving, trainers)
 RULES: tuple[Rule, ...] = tuple(
     sorted((rule for each in SUBJECTS for rule in each.RULES), key=lambda rule: rule.code)
 )

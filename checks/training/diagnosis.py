@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 
@@ -193,7 +194,7 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
         change = diagnosis.fixed_by.change
         if change in RATES and _left_a_domain(diagnosis):
             change = "lower-lr and a domain"
-        remedy = _filled(remedies[change], smoke)
+        remedy = _of_the_start(change, _filled(remedies[change], smoke), smoke)
         if change == "valid-index":
             return remedy._replace(fix=fix_of_index(diagnosis.bad_index) or remedy.fix)
         if change == "valid-batch":
@@ -207,6 +208,24 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
     first = "" if diagnosis.source and diagnosis.source.remarks else remedy.fix
     fix = " ".join(filter(None, (first, _evidence(diagnosis))))
     return remedy._replace(fix=fix_by_location(diagnosis, fix))
+
+
+def _of_the_start(change: str, remedy: Remedy, smoke: Smoke) -> Remedy:
+    """Where the gradients of the first step are so large that a ten-thousandth of the learning
+    rate does not help, the remedy is for what makes them so."""
+    norm = next((float(step.grad_norm) for step in smoke.steps), 0.0)
+    steep = change == "no-lr" and STEEP < norm < math.inf
+    return remedy._replace(fix=TOO_STEEP.format(norm=norm)) if steep else remedy
+
+
+STEEP = 1e6
+"""Our own number: gradients of common models have norms below 100 after initialization."""
+TOO_STEEP = (
+    "Reduce what makes the gradients so large, {norm:.2g} in the first step: weights that are too "
+    "large at the start (torch.nn.init.kaiming_normal_, or the layer's own default), inputs and "
+    "targets of a scale far from 1, or an exp or a power of the loss. A ten-thousandth of the "
+    "learning rate does not help alone."
+)
 
 
 def _of_batch(remarks: Sequence[str], remedy: Remedy) -> Remedy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from doctor.checks.training import own_cuts
+from doctor.checks.training import own_cuts, own_unused
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import SmallModel, about
@@ -32,7 +32,7 @@ from doctor.facts.cut_depth import may_be_the_cut
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke, without_gradient
 from doctor.job.job import Job
-from doctor.judge.check import Owner, Status, Verdict, ok, unknown
+from doctor.judge.check import Owner, Status, Verdict, ok, unknown, warn
 
 
 @with_other_seed
@@ -47,7 +47,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         required, unused_note = used(required, steps)
         note += unused_note
     required, idle_note = without_idle(required, own)
-    note += idle_note + token_note(own)
+    required, part_note = own_unused.without_parts_of_libraries(required, steps)
+    note += idle_note + part_note + token_note(own)
     if unused := [glob for glob in job.expect_no_grad if not matches(glob, expected)]:
         note += f"; no parameter matches --expect-no-grad {', '.join(unused)}"
     verdict = judged.gradients_reach_all(only(required, steps))
@@ -95,6 +96,11 @@ def _failed(
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
     called = f"; never called: {', '.join(idle)}" if idle else ""
     where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
+    if own_unused.are_unused(without, steps) and len(without) < len(required):
+        summary = summary.replace("; required: all have one", "")
+        text = f"{summary}{called}{where}; {own_unused.ON_PURPOSE}{note}"
+        fix = no_gradient_fix(without, own_unused.fix(idle, without), exempt=True)
+        return about(own, smoke, warn(text, fix=fix))
     verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
     return about(own, smoke, verdict)
 
@@ -112,10 +118,12 @@ GRADIENTS_REACH_ALL = replace(
         *judged.GRADIENTS_REACH_ALL.passes,
         "parameters that match --expect-no-grad are exempt, and those without a gradient in three "
         "steps that get one in 20 steps, in other batches of the loader or with other weights, "
-        "start as copies of trained ones, or are in no group of your optimizer",
+        "start as copies of trained ones, are in no group of your optimizer, or belong to a "
+        "network of an installed package that has them for other uses",
     ),
     notes=("a default argument that is a module with parameters, in several places of the model",),
     warns=(
+        "layers of your own classes that no step calls, or whose result nothing uses",
         "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "
         "input, from each quarter of the depth to the next",
         "a tensor that is held in a plain list, dict or attribute gets a gradient and is no "

@@ -211,7 +211,8 @@ LOSS_FINITE = replace(
     ),
     warns=(
         "the loss stops being finite, or grows 100-fold, within 20 steps on the same batch",
-        "the norm of the gradients is above 1000 in every step",
+        "the norm of the gradients is above 1000 in every step, unless your optimizer divides by "
+        "it and the loss falls",
         "cross_entropy gets the output of a softmax, binary_cross_entropy_with_logits that of a "
         "sigmoid, or nll_loss no log-probabilities",
         "in a copy of the process: a softmax over the samples, a layer that takes samples for "

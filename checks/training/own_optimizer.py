@@ -9,7 +9,7 @@ from dataclasses import replace
 from doctor._util.units import listed
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
-from doctor.facts.training import HALVES, Forecast, Parameter, Smoke
+from doctor.facts.training import HALVES, Forecast, Optimizer, Parameter, Smoke
 from doctor.judge.check import Verdict, fail, ok, warn
 
 
@@ -189,3 +189,11 @@ OMITTED_FIX = (
     "group without weight decay, not outside of all groups. A parameter that was assigned after "
     "the optimizer was created is in none. Call requires_grad_(False) on what must not train."
 )
+SCALE_FREE = re.compile(r"(?i)ada|rmsprop|lion|lamb|lars|muon|prodigy|sophia")
+"""Names of optimizers that divide a gradient by its size."""
+
+
+def is_scale_free(optimizer: Optimizer | None) -> bool:
+    """Whether it is the user's own, and the factor of a sum in the loss changes none of its
+    steps."""
+    return optimizer is not None and bool(SCALE_FREE.search(optimizer.name))

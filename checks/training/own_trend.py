@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from doctor._util.units import listed, shown
 from doctor.checks.training.own_misuses import misused
+from doctor.checks.training.own_optimizer import is_scale_free
 from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
@@ -32,6 +33,8 @@ def unbounded(own: OwnModel, steps: Smoke, trend: Trend) -> Callable[[Verdict], 
     text = f"the loss grows from {losses[0]:.4g} to {losses[last - 1]:.4g} in {last} steps"
     text += " on the same batch"
     stable = [share for share, of_share in own.slower if not explodes(list(map(float, of_share)))]
+    if not stable and trend.supervised:
+        return None  # which a loss of predictions and targets does for no good reason
     if not stable:
         tried = ", ".join(f"{share:g}" for share, _ in own.slower)
         also = f", also at {tried} of the learning rate" if tried else ""
@@ -170,6 +173,9 @@ def _is_steep(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     if not norms or min(norms) <= max(LARGE_NORM, SHARE_OF_LOSS * largest):
         return None
     text = f"the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} expected"
+    falls = len(losses) >= RISING_STEPS and losses[-1] < losses[0]
+    if falls and not trend.large_weights and is_scale_free(steps.optimizer):
+        return None
     if trend.large_weights:
         layers = listed([shown(each) for each in trend.large_weights], 4)
         return f"{text}; weights are too large for the width of their layer: {layers}", INITIAL_FIX

@@ -22,6 +22,9 @@ MOST_NAMES = 1_000
 HOLDERS = ALLOWED | {"numpy.core.numeric._frombuffer", "numpy._core.numeric._frombuffer"}
 """What holds plain values, beside PLAIN."""
 
+OF_PICKLE = re.compile(r".+\.(?:pkl|pk|pickle|dill|joblib|sav)")
+"""Names of what is loaded with pickle or joblib, unless torch.save wrote it."""
+
 WEIGHTS_BESIDE = re.compile(
     r"(?:.*/)?(?:pytorch_model|adapter_model|model|consolidated|diffusion_pytorch_model)"
     r"[\w.-]*\.(?:bin|pt|pth|ckpt)"
@@ -54,11 +57,13 @@ def describe_loading(contents: LayoutContents, own: OwnCode = NO_CODE) -> Loadin
         imports=imports,
         refused=_unique(
             [
-                *(shard.refused for shard in shards if not _is_plain(shard)),
+                *(shard.refused for shard in shards if not _is_of_no_torch(shard)),
                 *(refused(one.imports) for one in stale),
             ]
         ),
-        plain=tuple(shown(shard.file) for shard in shards if _is_plain(shard))[:MOST_NAMES],
+        plain=tuple(
+            shown(shard.file) for shard in shards if _is_of_no_torch(shard) and not shard.unread
+        )[:MOST_NAMES],
         executed=_unique(shard.executed for shard in shards),
         dangerous=dangerous,
         protocol=max((shard.protocol for shard in shards), default=0),
@@ -74,19 +79,18 @@ def describe_loading(contents: LayoutContents, own: OwnCode = NO_CODE) -> Loadin
 
 def _reader(shard: Shard) -> Reader:
     """Who reads a file of weights: dcp.load unpickles objects without restriction."""
-    return OTHER if shard.executed or _is_plain(shard) else RESTRICTED
+    return OTHER if shard.executed or _is_of_no_torch(shard) else RESTRICTED
 
 
-def _is_plain(shard: Shard) -> bool:
-    """Whether it is a whole pickle of containers and numpy's arrays without anything of torch,
-    which torch.load refuses by its form."""
-    return (
-        shard.pickled
-        and not shard.readable
-        and not shard.unread
-        and not any(name.startswith(("torch", "__torch__")) for name in shard.imports)
-        and all(PLAIN.fullmatch(name) or name in HOLDERS for name in shard.imports)
-    )
+def _is_of_no_torch(shard: Shard) -> bool:
+    """Whether it is a pickle without anything of torch that torch.load is not meant for: by its
+    name, or because it holds containers and numpy's arrays alone."""
+    if not shard.pickled or shard.readable:
+        return False
+    if any(name.startswith(("torch", "__torch__")) for name in shard.imports):
+        return False
+    holds_values = all(PLAIN.fullmatch(name) or name in HOLDERS for name in shard.imports)
+    return bool(OF_PICKLE.fullmatch(shard.file)) or (holds_values and not shard.unread)
 
 
 def _by_file(names: Iterable[tuple[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:

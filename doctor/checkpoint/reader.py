@@ -14,7 +14,7 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.pickle_inventory import take_inventory
 from doctor.checkpoint.formats.safetensors import read_shard, unreadable
 from doctor.checkpoint.inventory import Inventory
-from doctor.checkpoint.io.file_type import LOOK, describe_file_type
+from doctor.checkpoint.io.file_type import LOOK, describe_file_type, in_place_of_weights
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.archive import KIND, OBJECTS
@@ -29,9 +29,6 @@ MOST_BESIDE = 2_000
 """Files beside the weights that are looked into."""
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
-
-NOT_A_CHECKPOINT = ("a git-LFS pointer", "a web page", "the words", "a download", "zeros")
-"""Beginnings of descriptions of files that are never a checkpoint."""
 
 
 @dataclass(slots=True)
@@ -176,11 +173,11 @@ def read_file(source: Source, file: str) -> Shard:
         from doctor.checkpoint.formats.torch_files import read_torch
 
         return replace(read_torch(source, file), pickled=True)
-    file_type = describe_file_type(first)
-    if file_type and file_type.startswith(NOT_A_CHECKPOINT):
-        problem = Problem(kind="disguised", file=shown(file), text=f"is {file_type}")
+    if other := in_place_of_weights(first):
+        problem = Problem(kind="disguised", file=shown(file), text=f"is {other}")
         shard = Shard(file, source.size, problems=(problem,), readable=False)
         return replace(shard, unread=problem.text) if file.endswith(TORCH) else shard
+    file_type = describe_file_type(first)
     if file.endswith((*TORCH, ".gguf")) and first[8:9] != b"{":
         return _unknown_content(source, file, first, file_type)
     shard = read_shard(source, file)

@@ -62,8 +62,10 @@ PASTE = "; paste the whole output of collect_env, nvidia-smi, rocm-smi, pip list
 
 
 def _known_line(text: str) -> str:
-    """What is known of the first error in a text without a report."""
-    found = next((each for each in lines_of(clean(text)) if not PAST.search(each[1])), None)
+    """What is known of the first error in a text without a report; a form of a sentence, which any
+    program's line may have, is not."""
+    known = (each for each in lines_of(clean(text)) if not each[0].quotes)
+    found = next((each for each in known if not PAST.search(each[1])), None)
     if found is None:
         return PASTE
     message = message_of(text)

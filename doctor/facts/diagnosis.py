@@ -127,6 +127,11 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     source: Source | None = None
     uncalled: tuple[str, ...] = ()
     """Modules with trainable parameters that the forward pass does not call."""
+    unread: tuple[str, ...] = ()
+    """Trainable parameters that no function of the forward pass gets."""
+    owners: dict[str, bool] = {}
+    """Name of a module -> whether its class is of an installed package, where that changes from
+    the module around it, as of a network of a library inside of one's own."""
     cuts: tuple[Cut, ...] = ()
     attention: bool | None = None
     """The forward pass calls one of torch's attention functions, or hides what it calls; None: not

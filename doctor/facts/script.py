@@ -218,6 +218,28 @@ class Bare(msgspec.Struct, frozen=True, omit_defaults=True):
     loops: tuple[int, ...] = ()
 
 
+class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An expression that raises whenever it is evaluated.
+
+    name: nothing binds it. early: what binds it comes later. exported: `__all__` alone has it.
+    keyword, missing, many: an argument of a function of the file
+    that it lacks, needs, or has no place for. count: results that are unpacked into another
+    number of names. option: of a command line that has none. attribute: of an object of a class
+    of the file that sets none.
+    """
+
+    kind: Literal[
+        "name", "early", "exported", "keyword", "missing", "many", "count", "option", "attribute"
+    ]
+    name: str
+    span: Span
+    owner: str = ""
+    """The function, class or parser."""
+    nearest: str = ""
+    """A name that is there and differs by a slip."""
+    expected: str = ""
+
+
 class Comparison(msgspec.Struct, frozen=True, omit_defaults=True):
     """`left operator right`, for the operators < <= > >= == !=."""
 
@@ -291,6 +313,7 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     references: tuple[Reference, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     bare: tuple[Bare, ...] = ()
+    raising: tuple[Raising, ...] = ()
     identifiers: frozenset[str] = frozenset()
     """Names and attributes that occur anywhere; `ignored_labels` where -100 is set in a part,
     `boxes[]` where a part of boxes is."""

@@ -27,6 +27,15 @@ KEPLER_35 = Family(
         Product("K20Xm", (6,), (14,), 250, 732, 235, 16, pci=(0x1021,), links=0, ecc=True),
     ),
 )  # fmt: skip
+KEPLER_30 = Family(
+    "Kepler", "data center", "GRID K(?:520|1|2)", ("cuda-legacy-gpus", *_DATABASES),
+    capability=(3, 0), fp32=384, generation=3,
+    products=(
+        Product("GRID K520", (4,), (8,), pci=(0x118A,), links=0),
+        Product("GRID K1", (4,), (1,), pci=(0x0FF2,), links=0),
+        Product("GRID K2", (4,), (8,), pci=(0x11BF,), links=0),
+    ),
+)  # fmt: skip
 MAXWELL = Family(
     "Maxwell", "data center", "M40|M60|M4|M6", ("cuda-legacy-gpus", *_DATABASES),
     capability=(5, 2), fp32=256, generation=3,
@@ -227,5 +236,5 @@ BLACKWELL_ULTRA = Family(
 
 FAMILIES = (
     BLACKWELL_ULTRA, BLACKWELL, HOPPER, ADA, AMPERE_100, AMPERE, TURING, VOLTA, PASCAL_100, PASCAL,
-    MAXWELL, MAXWELL_50, KEPLER, KEPLER_35,
+    MAXWELL, MAXWELL_50, KEPLER, KEPLER_35, KEPLER_30,
 )  # fmt: skip

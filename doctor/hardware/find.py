@@ -47,7 +47,7 @@ def capability_of(name: str) -> Capability | None:
 
 def is_vgpu(name: str) -> bool:
     """Whether a name is that of a virtual GPU: a part of the product that it names."""
-    return name.startswith("GRID ") or _PROFILE.search(name) is not None
+    return (name.startswith("GRID ") and not find(name)) or _PROFILE.search(name) is not None
 
 
 def owners_of(pci: int) -> tuple[Known, ...]:

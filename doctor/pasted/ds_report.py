@@ -1,4 +1,4 @@
-"""DeepSpeed's `ds_report`: torch's version and CUDA."""
+"""DeepSpeed's `ds_report`: torch's version and CUDA, and whether torch finds a GPU."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from doctor.pasted.reading import Reading, cuda_of
 
 ROW = re.compile(r"\s*(torch version|torch cuda version|torch hip version)\s?\.{3,60}\s*(\S{1,60})")
+NO_RUNTIME = "No CUDA runtime is found, using CUDA_HOME"
+"""What torch.utils.cpp_extension prints where torch.cuda.is_available() is False."""
 
 
 def read(lines: list[str]) -> Reading:
@@ -25,4 +27,5 @@ def read(lines: list[str]) -> Reading:
         torch=values["torch version"],
         cuda=cuda,
         hip=None if hip in (None, "None") else hip,
+        cuda_available=False if any(NO_RUNTIME in line for line in lines) else None,
     )

@@ -23,13 +23,16 @@ STAMPED = re.compile(r"\[ {0,8}(?:\d{1,9}\.\d{1,6}|\w{3} \w{3} [\d: ]{13,16})\] 
 """How a line of a kernel log begins."""
 NARROWEST = 60
 """Columns of a terminal."""
+ENCODED = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}")
+"""A line of a file in base64: nvidia-bug-report.sh appends megabytes of them to its report."""
 BULLET = re.compile(r"\s*[-*•] (?=[`*\[\w])")
 
 
 def clean(text: str) -> list[str]:
-    """The lines, without escape sequences, quotation marks, bullets and ranks of launchers."""
+    """The lines, without escape sequences, quotation marks, bullets and ranks of launchers, and
+    without those of encoded files."""
     lines = re.split(r"\r\n|[\n\r\x0b\x0c]", text, maxsplit=MOST)[:MOST]
-    return _unbroken([_clean(line[:LONGEST]) for line in lines])
+    return _unbroken([_clean(line[:LONGEST]) for line in lines if not ENCODED.fullmatch(line)])
 
 
 def _unbroken(lines: list[str]) -> list[str]:

@@ -205,7 +205,12 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
         return Cuda(started=Ended(how="error", detail=error))
     is_listed = any(each.startswith("nvidia-smi") for each in reading.kinds)
     is_unbuilt = isinstance(torch, Unknown) and (reading.torch is None or is_listed)
-    if is_unbuilt and reading.torch != "" and reading.cuda_available is False and gpus:
+    if (
+        is_unbuilt
+        and reading.torch != ""
+        and reading.cuda_available is False
+        and (gpus or reading.release == "-tegra")
+    ):
         detail = f"torch.cuda.is_available() returned False; {NOT_IN_REPORT} torch's build"
         return Cuda(started=Ended(how="error", detail=detail))
     if (reading.cuda_available is None or isinstance(torch, Unknown)) and not reading.kernel_error:

@@ -38,6 +38,13 @@ INSTANCE = re.compile(
 """GPU, GPU instance, compute instance, number and memory of a MIG device."""
 PROCESS = re.compile(r"\s*\|\s*\d{1,4}\s+(?:(?:N/A|\d{1,3})\s+){0,2}\d{1,9}\s")
 IDLE = re.compile(r"\|\s*0%\s+\S")
+MISSED = re.compile(
+    r"out ?of ?memory|\bOOM\b|\bno (?:running |other )?process|(?:memory|VRAM)\b.{0,60}"
+    r"\b(?:not |never )(?:be )?(?:released?|freed?|cleared)|\b(?:memory|VRAM)\b.{0,40}\b"
+    r"(?:still|occupied|leak|stuck)|zombie|orphan|\bfuser\b",
+    re.IGNORECASE,
+)
+"""Somebody finds too little memory, or looks for what holds it."""
 MODES = {"Default": 0, "Prohibited": 2, "E. Process": 3}
 
 ERRORS = (
@@ -105,10 +112,13 @@ def _not_understood(line: str) -> str:
 
 
 def _lists_none(lines: list[str]) -> bool:
-    """Whether the list of processes stands there, and is empty."""
+    """Whether the list of processes stands there, and is empty, and somebody misses the memory: in
+    a container, such as that of a notebook, the list is always empty."""
     start = next((n for n, line in enumerate(lines) if "Processes:" in line), len(lines))
     rows = lines[start + 1 : start + 12]
-    return any("====" in row for row in rows) and not any(map(PROCESS.match, rows))
+    if not any("====" in row for row in rows) or any(map(PROCESS.match, rows)):
+        return False
+    return any(MISSED.search(line) for line in lines if not line.lstrip().startswith("|"))
 
 
 def _table(lines: list[str], head: int, lists_none: bool) -> list[Gpu]:

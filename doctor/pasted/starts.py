@@ -10,6 +10,7 @@ from doctor.facts.host import Reported
 
 WITHOUT = re.compile(
     r"\"?nvidia-smi\"?: (?:executable file not found|command not found|not found)|"
+    r"nvidia-smi (?:is |was |are )?not found|"
     r"Found no NVIDIA driver|No CUDA GPUs are available|libcuda\.so(?:\.1)?: cannot open|"
     r"Failed to initialize NVML|NVIDIA Driver was not detected|No devices were found|"
     r"couldn't communicate with the NVIDIA driver|is_available\(\)\W{1,6}(?:returns |is )?False|"
@@ -17,6 +18,8 @@ WITHOUT = re.compile(
     r"^'?\d\.\d{1,2}\.\d{1,2}\S{0,12}'?,? (?:\S{1,12} )?False\b|no CUDA-capable device"
 )
 """What a program prints that finds no GPU."""
+NO = re.compile(r"(?:Out\[\d{1,4}\]: )?False")
+"""An answer of Python and of IPython."""
 STARTED = re.compile(
     r"(?:^|[\s$#;&(`])(docker|podman|nerdctl|apptainer|singularity)(?: container| --\S{1,40})? "
     r"(run|create|exec|shell)\b(.{0,1500})"
@@ -103,9 +106,9 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
 
 
 def _answers_false(lines: Sequence[str]) -> bool:
-    """Whether the command that starts the container asks torch itself, and that finds no GPU."""
+    """Whether torch, asked in the command that starts it or at a prompt, finds no GPU."""
     return any(
-        next_.strip() == "False" and "cuda.is_available()" in line and STARTED.search(line)
+        "cuda.is_available()" in line and NO.fullmatch(next_.strip())
         for line, next_ in pairwise(lines)
     )
 

@@ -75,7 +75,7 @@ CAPABILITY = re.compile(
 ARCHS = re.compile(r"\[(?:'(?:sm|compute)_\w{2,5}'(?:, )?)+\]")
 AVAILABLE = re.compile(
     r"(?:is_available(?:\(\))?|CUDA[ _](?:is[ _])?available)[^\w\n]{0,12}"
-    r"(?:returns?|is|gives|prints|says|was)?[^\w\n]{0,5}(True|False)\b",
+    r"(?:(?:it )?return(?:s|ed)?|is|gives|prints|says|was)?[^\w\n]{0,5}(True|False)\b",
     re.IGNORECASE,
 )
 SHM = re.compile(r"\s*\S+\s+(\d[\d.]{0,12})([KMGT]?)i?B?\s+\S+\s+\S+\s+\d{1,3}%\s+/dev/shm$")
@@ -100,12 +100,15 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
     gpus = () if is_listed else _gpus(lines)
     archs = next((m[0] for line in lines if (m := ARCHS.search(line))), "")
     states = {m[1].lower() for line in lines for m in AVAILABLE.finditer(line)}
+    states |= {next_.strip().lower() for line, next_ in pairwise(lines)
+               if "cuda.is_available()" in line and next_.strip() in ("True", "False")}  # fmt: skip
     ran = any(map(PROPERTIES.search, lines))
     available = states.pop() == "true" if len(states) == 1 else None
     shm = next((int(float(m[1]) * UNITS[m[2]]) for line in lines if (m := SHM.match(line))), None)
     modes = [m for line in lines if (m := CONFIDENTIAL.match(line))]
     is_jetson, is_wsl = any(map(JETSON.search, lines)), any(map(WSL.search, lines))
-    stated = (torch, driver, gpus, archs, available is not None, ran, is_wsl, modes)
+    refused = is_jetson and available is False
+    stated = (torch, driver, gpus, archs, available is not None, ran, is_wsl, modes, refused)
     if not shm and sum(map(bool, stated)) < (1 if any(reports) else 2):
         return Reading()
     cuda = cuda_of(torch) if torch else None
@@ -116,7 +119,7 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
         torch=torch,
         cuda=cuda,
         hip=hip_of(torch) if torch else None,
-        cuda_available=ran or (available if torch or gpus else None),
+        cuda_available=ran or (available if torch or gpus or refused else None),
         driver=driver,
         gpus=gpus,
         archs=tuple(re.findall(r"\w+_\w+", archs)),

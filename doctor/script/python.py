@@ -12,6 +12,7 @@ import msgspec
 from doctor.facts.script import Launch, Script, Span, Unreadable
 from doctor.script import suppressions
 from doctor.script.inlined import inlined
+from doctor.script.raising.read import raising
 from doctor.script.statements import walk_module
 from doctor.script.text import Source, Unparsable, decode, parse
 from doctor.script.walk import Walk
@@ -46,7 +47,23 @@ def read_python(
         comments = suppressions.read(source)
         return Script(path=path, kind="python", suppressions=comments, unreadable=unreadable)
     script = _script(path, "python", source, tree, launches, requirements)
-    return msgspec.structs.replace(script, unreadable=(*script.unreadable, *unreadable))
+    refused = () if unreadable else _refused(tree)
+    return msgspec.structs.replace(script, unreadable=(*script.unreadable, *unreadable, *refused))
+
+
+def _refused(tree: ast.Module) -> tuple[Unreadable, ...]:
+    """What the parser accepts and the compiler does not: a keyword given twice, a lost return."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            compile(tree, "<script>", "exec", flags, dont_inherit=True)
+    except SyntaxError as error:
+        place = Span(error.lineno or 1, error.offset or 1)
+        return (Unreadable(f"syntax error: {error.msg}", place),)
+    except (ValueError, RecursionError, MemoryError):
+        return ()
+    return ()
 
 
 def _parsed(data: bytes) -> tuple[Source, ast.Module, tuple[Unreadable, ...]]:
@@ -89,6 +106,8 @@ def _script(
 ) -> Script:
     try:
         script = _walked(path, kind, source, tree, launches, requirements)
+        if kind == "python":
+            script = msgspec.structs.replace(script, raising=raising(tree, source.span))
         joined = inlined(tree, script)
         if joined is not None:
             other = _walked(path, kind, source, joined, launches, requirements, ast.unparse)

@@ -70,6 +70,9 @@ def text(proven: tuple[Explained, ...]) -> str:
 CALLS = {
     ("linear", "input [4, 1352]", "weight [5, 1568]"): "layer-size in_features=1352",
     ("linear", "input [4, 8, 5, 5]", "weight [5, 200]"): "linear-unflattened .flatten(1)",
+    ("linear", "input [30, 64, 5, 3]", "weight [4, 128]"): "layer-size set in_features=960.",
+    ("linear", "input [4, 14, 14, 96]", "weight [5, 128]"): "layer-size Set in_features=96",
+    ("binary_cross_entropy", "input [4, 2]", "target [4]"): "outputs-and-targets CrossEntropy",
     ("linear", "input [4, 16, 50]", "weight [5, 16]"): "order-of-dimensions transpose(1, 2)",
     ("matmul", "[4, 7, 16]", "[4, 7, 16]"): "order-of-dimensions transpose(-2, -1)",
     ("mm", "[4, 3]", "[5, 6]"): "layer-size inner sizes are 3 and 5",

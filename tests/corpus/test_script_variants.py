@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from script_code import LEFT_OUT
 
 from doctor.checks.script.lint import lint
 from doctor.checks.script.table import RELEVANT
@@ -32,7 +33,7 @@ CODE = {each["name"]: each["code"] for each in TABLE["training"]}
 def reported(code: str) -> set[str]:
     script = read_python("train.py", code.encode(), relevant=RELEVANT)
     hits = lint(script, ScriptMachine())
-    return {hit.code for hit in hits if hit.severity != "note" and not hit.undecided}
+    return {hit.code for hit in hits if hit.severity != "note" and not hit.undecided} - LEFT_OUT
 
 
 @pytest.mark.parametrize("name", CODE)

@@ -86,6 +86,7 @@ def test_values_are_plausible(known: Known) -> None:
         ("NVIDIA TITAN X (Pascal)", (6, 1)),
         ("NVIDIA GeForce GTX TITAN X", (5, 2)),
         ("GRID A100D-80C", (8, 0)),
+        ("GRID K520", (3, 0)),
         ("NVIDIA H100XM-80C", (9, 0)),
         ("NVIDIA CMP 170HX", (8, 0)),
         ("NVIDIA PG509-210", (8, 0)),
@@ -112,6 +113,7 @@ def test_names_of_other_vendors() -> None:
 
 
 def test_virtual_gpus_are_recognized() -> None:
+    assert not any(map(is_vgpu, ("GRID K520", "GRID K1", "GRID K2")))  # boards of their own
     assert is_vgpu("GRID V100D-32C")
     assert is_vgpu("NVIDIA A40-48Q")
     assert not is_vgpu("NVIDIA A100-SXM4-80GB")

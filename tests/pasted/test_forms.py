@@ -5,6 +5,7 @@ The texts are our own, in the structure of the public ones that the comments nam
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import re
 from typing import Any
@@ -21,6 +22,7 @@ from doctor.facts.host import Host
 from doctor.facts.interpreter import Cuda, Interpreter, Torch
 from doctor.facts.machine import Driver, Gpu
 from doctor.judge.check import Finding, Owner, Status
+from doctor.pasted.lines import clean
 
 
 def facts(text: str) -> Facts:
@@ -362,9 +364,23 @@ def test_a_text_without_a_report_names_a_line_that_is_known(line: str, id: str) 
         facts(f"It ends like this:\n{line}\n")
 
 
-def test_a_text_of_which_nothing_is_known_is_refused() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loss 0.5\nloss 0.4\n",
+        "[    0.350625] Expanded resource Reserved due to conflict with PCI Bus 0000:00\n",
+        "This kernel module is required for the proper operation of the card.\n",
+    ],
+)
+def test_a_text_of_which_nothing_is_known_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="contains no report that is known; paste the whole output"):
-        facts("loss 0.5\nloss 0.4\n")
+        facts(text)
+
+
+def test_lines_of_encoded_files_are_left_out() -> None:
+    encoded = base64.b64encode(bytes(range(57)) * 40).decode()
+    lines = [encoded[at : at + 76] for at in range(0, len(encoded), 76)]
+    assert clean("\n".join(["NVRM: first", *lines, "NVRM: last"])) == ["NVRM: first", "NVRM: last"]
 
 
 # Syllo/nvtop#341, ROCm/rocm-systems#2987, ROCm/rocm_smi_lib#160, ROCm/legacy-rocm-build#4043
@@ -717,3 +733,16 @@ def test_two_packages_of_cudnn_are_the_cause_of_their_mismatch(
     fix = findings(f"{SEEN}\n{packages}\n{MISMATCH}")["TOR004"].fix
     assert fix.startswith("Keep ") is is_twice
     assert ("LD_LIBRARY_PATH" in fix) is not is_twice
+
+
+DEEPSPEED = (
+    "torch version .................... 1.12.1+cu113\ntorch cuda version ............... 11.3\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("", False), ("No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n", True)],
+)
+def test_a_ds_report_says_where_torch_finds_no_gpu(line: str, found: bool) -> None:
+    assert ("GPU001" in problems(f"{line}{DEEPSPEED}")) is found

@@ -110,6 +110,8 @@ LISTED = "$ nvidia-smi -L\nGPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-99999999-2222
         ("apptainer exec --nv torch.sif", "False", False),
         ("apptainer exec torch.sif", "True", False),
         ("docker exec train", "False", False),
+        ("docker run -it torch ipython\nIn [2]:", "Out[2]: False", True),
+        ("docker run -it --gpus all torch ipython\nIn [2]:", "Out[2]: False", False),
     ],
 )
 def test_torch_in_a_container_without_gpus(command: str, answer: str, is_named: bool) -> None:
@@ -131,3 +133,30 @@ def test_a_server_is_a_holder_only_on_the_gpu_that_is_short() -> None:
     assert causes(HELD.format(0) + SERVER.format(0)) == {"gpu-held-by-others"}
     assert not causes(HELD.format(0) + SERVER.format(1))
     assert not causes("No CUDA out of memory any more since batch 1\n" + SERVER.format(0))
+
+
+EMPTY_LIST = (
+    "| NVIDIA-SMI 535.104.05   Driver Version: 535.104.05   CUDA Version: 12.2 |\n"
+    "|   0  Tesla V100-SXM2-32GB      On  | 00000000:07:00.0 Off |                    0 |\n"
+    "| N/A   34C    P0    57W / 300W |  19803MiB / 32768MiB |      0%      Default |\n"
+    "| Processes:                                                              |\n"
+    "|  GPU   GI   CI        PID   Type   Process name                GPU Memory |\n"
+    "|=========================================================================|\n"
+    "{}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_problem"),
+    [
+        ("+---------+\nThe memory is not released after the job was killed.", True),
+        ("No process uses the GPU, but its memory is still occupied.", True),
+        ("+---------+", False),  # as in every notebook that runs in a container
+        ("|  No running processes found  |", False),
+    ],
+)
+def test_memory_without_a_process_counts_where_somebody_misses_it(
+    told: str, is_problem: bool
+) -> None:
+    found = findings_of(facts_of_text(EMPTY_LIST.format(told), "report"))
+    assert any(each.check.code == "GPU002" and each.is_problem for each in found) is is_problem

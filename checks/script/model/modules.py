@@ -49,21 +49,28 @@ def _holds_modules(reading: Training, value: Value, at: Assignment) -> bool:
         )
     if value.kind == "list" and not value.items:
         return _is_filled(reading, value, at.target, at.scope)
-    if value.kind in ("list", "dict"):
-        return any(_is_made(reading, item) for item in value.items)
-    return value.kind == "other" and value.name in ("ListComp", "DictComp") and (
-        _is_made(reading, value.items[-1])
-    )  # fmt: skip
+    return _has_layers(reading, value)
+
+
+def _has_layers(reading: Training, value: Value) -> bool:
+    """A list, a dictionary or a comprehension in which layers are made, or one of these."""
+    is_comprehension = value.kind == "other" and value.name in ("ListComp", "DictComp")
+    items = value.items[-1:] if is_comprehension else value.items
+    return (is_comprehension or value.kind in ("list", "dict")) and any(
+        _is_made(reading, item) or _has_layers(reading, item) for item in items
+    )
 
 
 def _is_filled(reading: Training, value: Value, name: str, scope: int) -> bool:
-    if any(_is_made(reading, item) for item in value.items):
-        return True
-    return any(
-        call.receiver == name
-        and call.scope == scope
-        and any(_is_made(reading, v) for v in call.args)
-        for call in (reading.named("append"))
+    """A layer, or a list of them, is an item of the list or is appended to it."""
+    appended = [
+        each
+        for call in reading.named("append")
+        if call.receiver == name and call.scope == scope
+        for each in call.args
+    ]
+    return _has_layers(reading, value) or any(
+        _is_made(reading, each) or _has_layers(reading, each) for each in appended
     )
 
 

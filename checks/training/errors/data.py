@@ -51,7 +51,24 @@ MASK_FIX = (
 )
 
 
+LABELS_FIX = (
+    "The collator pads the inputs and leaves the labels as they are. Take one that pads both in "
+    "its place, DataCollatorForSeq2Seq(tokenizer), or DataCollatorForTokenClassification(tokenizer)"
+    " for labels of tokens. DataCollatorForLanguageModeling makes the labels itself: leave them "
+    "out of the samples."
+)
+
+
 # Lengths
+
+
+def labels_unpadded(raised: Raised) -> Explanation | None:
+    """Labels of other lengths, which a collator of transformers is to make a tensor of."""
+    seen = raised.first(UnequalSamples)
+    if seen is None or seen.field != "'labels'" or "activate truncation" not in raised.message:
+        return None
+    sizes = ", ".join(text(each) for each in seen.sizes[:2])
+    return Explanation(f"'labels' of the samples: {sizes}", LABELS_FIX)
 
 
 def mask_of_samples_first(raised: Raised) -> Explanation | None:
@@ -236,7 +253,7 @@ def no_parameters(raised: Raised) -> Explanation | None:
 
 PROOFS: dict[str, Proof] = {
     "absent-in-samples": seen_as(AbsentInSamples),
-    "unequal-samples": seen_as(UnequalSamples),
+    "unequal-samples": first_of(labels_unpadded, seen_as(UnequalSamples)),
     "attention-mask-shape": first_of(mask_of_samples_first, mask_for_each_head),
     "decoder-without-inputs": seen_as(TransformerInputs, refused=True, decoder=True, ids=False),
     "ids-and-embeddings": first_of(

@@ -4,40 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
 
 from doctor.checks.training.errors import heads, views
 from doctor.checks.training.errors.branches import added_maps, compared_maps
 from doctor.checks.training.errors.explanation import Explanation, Proof, first_of, module, named
+from doctor.checks.training.errors.layers import (
+    LAYERS,
+    kind_of_layer,
+    layer_size,
+    recurrent_state,
+)
 from doctor.checks.training.errors.norms import fix_of_norm
-from doctor.checks.training.errors.sizes import Call, broadcast, call_of, sizes_of, text
-from doctor.facts.observations import Joined, Layout
+from doctor.checks.training.errors.sizes import Call, broadcast, call_of, refused, sizes_of, text
 from doctor.facts.raised import Operand, Raised
 
 CLASSES = ("cross_entropy", "nll_loss")
 LOSSES = re.compile(r"loss|entropy")
 PRODUCTS = r"(__)?r?matmul(__)?|bmm|mm"
-LAYERS = {
-    "linear": ("in_features", -1, -1),
-    "conv": ("in_channels", 1, 1),
-    "conv_transpose": ("in_channels", 1, 0),
-    "batch_norm": ("num_features", 1, 0),
-    "layer_norm": ("normalized_shape", -1, -1),
-}
-"""Function, without its number of dimensions -> the option of the layer, the dimension of its input
-and that of its weight, which are equal."""
 LARGE = 1000
 """Values of a result for each value of its larger argument. Our own number."""
-
-
-def refused(raised: Raised) -> Call | None:
-    """The call whose sizes do not fit each other; None if they do, or it is not known."""
-    call = call_of(raised)
-    return None if call is None or call.fits else call
-
-
-def _layer(raised: Raised) -> str:
-    return re.sub(r"\dd$", "", raised.function)
 
 
 def _listed(call: Call) -> str:
@@ -48,7 +33,7 @@ def _listed(call: Call) -> str:
 
 def _source(raised: Raised, operand: Operand) -> str:
     """ "the input of head", "target", "the argument"."""
-    if operand.name == "input" and _layer(raised) in LAYERS:
+    if operand.name == "input" and kind_of_layer(raised) in LAYERS:
         return f"the input of {module(raised)}"
     return named(operand, "the argument")
 
@@ -68,82 +53,6 @@ def fitted(raised: Raised, codes: str = "") -> Explanation | None:
         f"{text(sizes_of(operand))} becomes {text(change.sizes)}."
     )
     return Explanation(f"{_listed(call)}: {named(operand, 'x')}{change.code} fits", fix)
-
-
-# Layers
-
-
-class Size(NamedTuple):
-    """A size of a layer's input that is another than the layer was made for."""
-
-    option: str
-    dimension: int
-    expected: int
-    got: int
-
-
-def layer_size(raised: Raised) -> Explanation | None:
-    size = _of_recurrent(raised) or _of_layer(raised)
-    if size is None:
-        return None
-    where = module(raised)
-    place = "the last dimension" if size.dimension < 0 else f"dimension {size.dimension}"
-    source = ""
-    if joined := raised.first(Joined):
-        shapes = " and ".join(map(text, joined.shapes))
-        source = f": {joined.function} of {shapes} in {joined.place}"
-    return Explanation(
-        f"{where} takes {size.expected} in {place} of its input, which has {size.got}{source}",
-        f"Set {size.option}={size.got} in {where}, or change what comes before it so that {place} "
-        f"of its input is {size.expected}.",
-    )
-
-
-def _of_layer(raised: Raised) -> Size | None:
-    call = refused(raised)
-    if call is None or _layer(raised) not in LAYERS:
-        return None
-    option, dimension, of_weight = LAYERS[_layer(raised)]
-    sizes, weight = call.sizes
-    groups = raised.operand("groups")
-    expected = weight[of_weight] * (groups.numbers[0] if groups and groups.numbers else 1)
-    if len(sizes) <= max(dimension, 0) or sizes[dimension] == expected:
-        return None
-    return Size(option, dimension, expected, sizes[dimension])
-
-
-def _of_recurrent(raised: Raised) -> Size | None:
-    layout = raised.first(Layout)
-    x = layout.inputs.get("input", ()) if layout else ()
-    size = layout.options.get("input_size", 0) if layout else 0
-    return Size("input_size", -1, size, x[-1]) if x and size and x[-1] != size else None
-
-
-def recurrent_state(raised: Raised) -> Explanation | None:
-    """A state of other numbers of layers, samples or features than the layer takes."""
-    layout, where = raised.first(Layout), module(raised)
-    if layout is None or "hidden_size" not in layout.options:
-        return None
-    if "hx" in layout.inputs and raised.module_type.startswith("LSTM"):
-        return Explanation(
-            f"{where} got one tensor as its state",
-            f"Pass a tuple of two states to {where}, (h, c), or none: they are zeros then.",
-        )
-    x, state = layout.inputs.get("input", ()), layout.inputs.get("hx", layout.inputs.get("hx[0]"))
-    if len(x) != 3 or state is None or len(state) != 3:
-        return None
-    options = layout.options
-    layers = options.get("num_layers", 1) * (1 + options.get("bidirectional", 0))
-    expected = (layers, x[0] if layout.batch_first else x[1], options["hidden_size"])
-    if state == expected:
-        return None
-    cause = f"the state is {text(state)}; {where} with the input {text(x)} takes {text(expected)}"
-    if layout.batch_first or state[1] != x[0] or x[0] == x[1]:
-        return Explanation(cause)
-    return Explanation(
-        f"{cause}, the samples second",
-        f"Pass batch_first=True to {where}: the samples are the first dimension of its input.",
-    )
 
 
 # Products, losses, and what is combined
@@ -171,6 +80,14 @@ def outputs_and_targets(raised: Raised) -> Explanation | None:
     if of_maps := compared_maps(have, want):
         return Explanation(f"{_listed(call)}: {of_maps[0]}", of_maps[1])
     outputs = want[-1] if len(want) > 1 else 1
+    if raised.function.startswith("binary_cross_entropy") and len(want) == 1 < have[-1]:
+        return Explanation(
+            f"{_listed(call)}: {have[-1]} outputs for each sample, 1 target",
+            f"If the target is one class of {have[-1]}, use nn.CrossEntropyLoss() with "
+            "labels.long() and logits, without a softmax or sigmoid before it. If it is yes or no, "
+            "use nn.BCEWithLogitsLoss() with labels.float(), give the last layer 1 output "
+            "(out_features=1), and remove that dimension, output.squeeze(-1).",
+        )
     return Explanation(
         f"{_listed(call)}: {have[-1]} outputs for each sample, {outputs} targets",
         f"Give the last layer {outputs} outputs (out_features={outputs}), as many as the targets "
@@ -217,7 +134,7 @@ def short_parameter(raised: Raised) -> Explanation | None:
     """A table of the model, as one of positions, that is shorter or longer than what it is added
     to."""
     call = refused(raised)
-    if call is None or len(call.operands) != 2 or _layer(raised) in LAYERS:
+    if call is None or len(call.operands) != 2 or kind_of_layer(raised) in LAYERS:
         return None
     table = next((each for each in call.operands if each.parameter), None)
     other = next((each for each in call.operands if not each.parameter), None)
@@ -247,7 +164,7 @@ def differing_sizes(raised: Raised) -> Explanation | None:
             "repeat_interleave). For a table of positions truncate the samples (truncation=True, "
             "max_length=), or build the model with more positions.",
         )
-    of_others = _layer(raised) in LAYERS or re.fullmatch(PRODUCTS, raised.function)
+    of_others = kind_of_layer(raised) in LAYERS or re.fullmatch(PRODUCTS, raised.function)
     if of_others or LOSSES.search(raised.function):
         return None
     if of_maps := added_maps(raised, call):

@@ -254,3 +254,9 @@ FUNCTIONS: tuple[tuple[str, Callable[[Raised], Call | None]], ...] = (
     (VALUES, values),
 )
 """Pattern of a function's name -> what it takes."""
+
+
+def refused(raised: Raised) -> Call | None:
+    """The call whose sizes do not fit each other; None if they do, or it is not known."""
+    call = call_of(raised)
+    return None if call is None or call.fits else call

@@ -59,7 +59,8 @@ _EXPECTED = re.compile(
     r"ipaddress\.IPv\w+|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+|strided|sparse_\w+)|"
     r"torch\.distributed\.checkpoint\.(?:metadata|filesystem)\.\w+|"
     r"torch\.distributed\._shard\.sharded_tensor\.metadata\.\w+|torch\._utils\._rebuild_\w+|"
-    r"torch\._tensor\._rebuild_from_type_v2"
+    r"torch\._tensor\._rebuild_from_type_v2|"
+    r"(?:sklearn|scipy|pandas)\.(?:\w+\.)*(?:newObj|__pyx_unpickle_\w+)"
 )
 
 PLAIN = re.compile(

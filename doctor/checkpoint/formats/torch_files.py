@@ -33,6 +33,9 @@ from doctor.checkpoint.tensors import Shard, Tensor
 __all__ = ["Tree", "read_torch", "read_tree"]
 
 
+USUAL = re.compile(r"cpu|cuda(?::0)?|meta")
+"""Locations of storages that nearly every machine for training can restore."""
+
 OWN = re.compile(r"__torch__\.|torch\.jit\._pickle\.")
 """Globals of TorchScript's programs: torch.jit.load finds them in the file, and imports none."""
 
@@ -85,14 +88,16 @@ def _shard(source: Source, file: str) -> Shard:
     tensors = sorted(weights, key=lambda tensor: (tensor.begin, tensor.end))
     optimizer = read_state(tree, file, source)
     top = mapping(tree.value)
-    problems = (*tree.problems, *_further(file, further))
+    problems = (*tree.problems, *_further(file, further), *_elsewhere(tree))
     return Shard(
         file,
         source.size,
         tuple(tensors),
         further=tuple(further),
         problems=problems,
-        readable=all(problem.kind in ("note", "unloadable") for problem in problems),
+        readable=all(
+            problem.kind in ("note", "unloadable", "other-device") for problem in problems
+        ),
         imports=tree.imports,
         refused=tree.refused,
         actions=tree.actions,
@@ -123,6 +128,16 @@ def _idle(tree: Tree, source: Source, file: str) -> tuple[Inventory, ...]:
     behind = pickles_behind(tree.behind, f"{file}, behind its first pickle")
     extra = extra_records(source, f"{file}, in records of other programs", tree.extra)
     return tuple(one for one in (behind, extra) if one.pickles)
+
+
+def _elsewhere(tree: Tree) -> Iterator[Problem]:
+    """Storages of a device that few machines have, where torch.load puts them by default."""
+    ids = [reference.id for reference in tree.pickled.persistent]
+    tags = (each[3] for each in ids if type(each) is tuple and len(each) >= 5)
+    places = sorted({tag for tag in tags if type(tag) is str and not USUAL.fullmatch(tag)})
+    if places:
+        text = f"was saved from {', '.join(shown(place, 40) for place in places[:3])}"
+        yield Problem(kind="other-device", file=shown(tree.file), text=text)
 
 
 def _further(file: str, tensors: Sequence[Tensor]) -> Iterator[Problem]:

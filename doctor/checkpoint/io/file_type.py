@@ -47,6 +47,17 @@ def describe_file_type(data: bytes) -> str | None:
     return None
 
 
+def in_place_of_weights(first: bytes) -> str | None:
+    """What lies under the name of a file that was not fetched or not written: a pointer, a web
+    page, zeros; None for anything that could be the file itself."""
+    found = describe_file_type(first)
+    return found if found and found.startswith(_NO_FILE) else None
+
+
+_NO_FILE = ("a git-LFS pointer", "a web page", "the words", "a download", "zeros")
+"""Beginnings of descriptions of files that are never a checkpoint."""
+
+
 def holds_weights(first: bytes) -> bool:
     """Whether a file begins as torch.save, safetensors or GGUF begin one, by its first bytes."""
     if first.startswith(b"PK\x03\x04"):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeAlias
 
+from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.file_type import describe_file_type
 
@@ -226,11 +227,17 @@ def _refused(path: Path, error: OSError | ValueError) -> CheckpointError:
     if isinstance(error, ValueError):
         return CheckpointError("damaged", "has a name that no file can have")
     if error.errno in ABSENT:
-        broken = path.is_symlink()
-        return CheckpointError(
-            "missing", "is a link to a file that is not there" if broken else "is missing"
-        )
+        return CheckpointError("missing", _broken_link(path) or "is missing")
     return CheckpointError("not-inspectable", f"cannot be read: {error.strerror or error}")
+
+
+def _broken_link(path: Path) -> str:
+    """That a link leads nowhere, with its target; "" for what is no link."""
+    try:
+        target = str(path.readlink())
+    except OSError:
+        return ""
+    return f"is a link to a file that is not there, {shown(target, 200)}"
 
 
 def read_whole(directory: Directory, name: str, limit: int) -> bytes:

@@ -12,7 +12,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.addresses import locate
-from doctor.checkpoint.io.file_type import LOOK, holds_weights
+from doctor.checkpoint.io.file_type import LOOK, holds_weights, in_place_of_weights
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.urls import is_address, redact_url
 from doctor.checkpoint.layouts import shards
@@ -84,8 +84,8 @@ def _file(directory: Directory, name: str) -> Layout:
         return distributed(directory, [".metadata"], "") or not_inspectable(
             directory, [name], "a shard"
         )
-    if text := NAMED_ONLY.get(ends):
-        return not_inspectable(directory, [name], text)
+    if (text := NAMED_ONLY.get(ends)) and not _begins_as_weights(directory, name):
+        return _unread_format(directory, [name], text)
     if isinstance(directory, LocalDirectory) and (found := archive(directory, name)):
         return found
     if STATES.fullmatch(name):
@@ -239,11 +239,15 @@ def _by_content(directory: Directory, names: list[str]) -> Layout | None:
         return None
     found = []
     for name in [each for each in names if not NOT_WEIGHTS.fullmatch(each)][:MOST_LOOKED_INTO]:
-        if Path(name).suffix not in NAMED_ONLY:
-            with contextlib.suppress(CheckpointError), directory.open(name) as source:
-                if holds_weights(source.read(min(LOOK, source.size), 0)):
-                    found.append(name)
+        if _begins_as_weights(directory, name):
+            found.append(name)
     return _lone(directory, found, ".pt") if found else None
+
+
+def _begins_as_weights(directory: Directory, name: str) -> bool:
+    with contextlib.suppress(CheckpointError), directory.open(name) as source:
+        return holds_weights(source.read(min(LOOK, source.size), 0))
+    return False
 
 
 OF_A_MODEL = ("adapter_config.json", "config.json", "trainer_state.json")
@@ -279,8 +283,27 @@ def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
     for ends, kind in NAMED_ONLY.items():
         files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
         if files:
-            return not_inspectable(directory, files, kind)
+            return _unread_format(directory, files, kind)
     return None
+
+
+def _unread_format(directory: Directory, files: list[str], kind: str) -> Layout:
+    """A format that is known by name only, or what lies in the place of its files."""
+    replaced = [name for name in files[:MOST_LOOKED_INTO] if _is_replaced(directory, name)]
+    return (
+        Layout(directory, kind, tuple(replaced))
+        if replaced
+        else not_inspectable(directory, files, kind)
+    )
+
+
+def _is_replaced(directory: Directory, name: str) -> bool:
+    """Whether a file is a pointer, a web page or the like, or a link to what is not there."""
+    try:
+        with directory.open(name) as source:
+            return bool(in_place_of_weights(source.read(min(LOOK, source.size), 0)))
+    except CheckpointError as error:
+        return error.kind == "missing"
 
 
 def _tensorflow(directory: Directory, names: list[str]) -> Layout | None:
@@ -289,7 +312,7 @@ def _tensorflow(directory: Directory, names: list[str]) -> Layout | None:
     with_index = [name for name in parts if f"{name.rpartition('.')[0]}.index" in names]
     if not with_index:
         return _tensorflow_without_data(directory, names)
-    return not_inspectable(directory, with_index, "TensorFlow checkpoints")
+    return _unread_format(directory, with_index, "TensorFlow checkpoints")
 
 
 def _tensorflow_without_data(directory: Directory, names: list[str]) -> Layout | None:

@@ -23,7 +23,7 @@ NAMED_ONLY = {
     ".joblib": "joblib pickles",
     ".mlpackage": "Core ML packages", ".msgpack": "Flax weights", ".nemo": "a NeMo archive",
     ".npy": "numpy arrays", ".npz": "numpy archives", ".onnx": "ONNX models",
-    ".pkl": "pickles of no known kind", ".tflite": "TensorFlow Lite models",
+    ".pkl": "plain pickles", ".pickle": "plain pickles", ".tflite": "TensorFlow Lite models",
     ".engine": "TensorRT engines", ".plan": "TensorRT engines", ".zarr": "zarr arrays",
 }  # fmt: skip
 """Formats that are recognised and not read."""

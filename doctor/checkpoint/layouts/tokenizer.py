@@ -24,6 +24,8 @@ HEAD = 1 << 20
 VOCABULARY = 64 << 20
 """Bytes of a tokenizer.json whose whole vocabulary is read."""
 
+POINTER = b"version https://git-lfs"
+
 WHOLE = 2**31
 
 _ADDED = re.compile(r'"added_tokens"\s*:\s*(?=\[)')
@@ -133,6 +135,9 @@ def _head(
     except CheckpointError as error:
         if error.kind != "missing":
             problems.append(Problem(kind="note", file=name, text=error.text))
+        return None, None, ()
+    if data.startswith(POINTER):
+        problems.append(Problem(kind="disguised", file=name, text="is a git-LFS pointer"))
         return None, None, ()
     try:
         number = _last_number(data) if local else None

@@ -26,6 +26,7 @@ ProblemKind = Literal[
     "over-limit",
     "unloadable",
     "not-inspectable",
+    "other-device",
     "note",
 ]
 

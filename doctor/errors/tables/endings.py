@@ -54,7 +54,7 @@ ROWS = (
     Cause(id="peer-access-missing",
         refines=("nccl-error",),
         errors=("RuntimeError", "AcceleratorError"),
-        messages=(r"peer access is not supported between these two devices",),
+        messages=(r"(?<!from \d to \d: )peer access is not supported between these two devices",),
         wordings=(
             Wording("peer mapping resources exhausted",
                 "RuntimeError: CUDA error: peer mapping resources exhausted",

@@ -163,21 +163,35 @@ ROWS = (
         title="The driver reports no failing GPU",
         messages=(r"NVRM: Xid \([^)]{1,80}\): (?P<xid>(?P<confirmed>48|62|63|64|74|79|92|94|95|109|"
               r"119|120|140|143|145|149|154)\b|\d+)",
-            r"[Ff]allen off the bus",
-            r"[Uu]ncorrectable ECC error",
-            r"Unable to determine the device handle",
-            r"GPU is lost",
             r"uncorrectable NVLink error",
             r"NVRM: .{0,200}Cannot attach gpu"),
-        examples=("[12345.678] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the "
-              "bus.",
-            "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.",
-            "RuntimeError: CUDA error: uncorrectable ECC error encountered",
-            "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error",
-            "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the system",
+        examples=("NVRM: Xid (PCI:0000:3b:00): 62, pid=1234, 2027(22f4) 00000000 00000000",
             "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
             "NVRM: GPU 0000:09:00.0: RmAttach: Cannot attach gpu"),
         wordings=(
+            Wording(r"[Ff]allen off the bus|Unable to determine the device handle|GPU is lost|"
+                r"NVRM: Xid \([^)]{1,80}\): 79\b",
+                "[12345.678] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.",
+                "The driver lost the GPU, which does not answer on the PCI bus: power, the slot "
+                "or its cable, or heat.",
+                "Move the job to another machine, drain the node and report the GPU's UUID. "
+                "Rented: return the machine. Your own: power-cycle it, then check the GPU's seat, "
+                "its power cables, the slot and the temperature.",
+                more=("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.",
+                    "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the "
+                        "system",
+                    "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error")),
+            Wording(r"[Uu]ncorrectable ECC error|ECC_UNCORRECTABLE|"
+                r"NVRM: Xid \([^)]{1,80}\): (?:48|64|94|95|140|171|172)\b",
+                "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+                "A cell of the GPU's memory failed, and ECC could not correct it.",
+                "Move the job to another machine and drain the node. Once nothing uses the GPU, "
+                "reset it (sudo nvidia-smi -i N --gpu-reset) or reboot: since Ampere that replaces "
+                "the row. If the error comes back, or a row cannot be remapped, replace the GPU. "
+                "Rented: return the machine and report the GPU's UUID.",
+                ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", *KERNEL_LOG),
+                more=("NVRM: Xid (PCI:0000:9b:00): 94, pid=1234, name=python3, Contained ECC "
+                    "error",)),
             Wording(r"(?:rerun_state_machine|iteration #\d{1,9}):.{0,120}?(?P<transient>Possible "
                 r"transient error!)",
                 "ERROR:megatron.core.rerun_state_machine:Rank 43, node n118, device 3, iteration "

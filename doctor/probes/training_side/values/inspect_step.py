@@ -30,7 +30,7 @@ from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..subject.training_step import Subject
 from .value_origins import RESHAPING, Called, described, tensors
-from .watched_modules import MOST_SHOWN, Calls
+from .watched_modules import MOST_SHOWN, Calls, owners
 
 IGNORED = -100
 """The label that torch's losses ignore by default."""
@@ -73,8 +73,11 @@ def look(plan: Plan, stage: Timed) -> Dict[str, Any]:
         wire.send(note={"look": {"attention": hidden, "raised": raised(error)}})
         raise
     else:
+        compiled = subjects.is_compiled(subject.module)
         result["uncalled"] = calls.missing(guard.weights)
-        result["attention"] = guard.attention or subjects.is_compiled(subject.module)
+        result["unread"] = [] if compiled else calls.unread(guard.weights)
+        result["owners"] = owners(subject.module)
+        result["attention"] = guard.attention or compiled
     return result
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
+import re
+import sys
 from typing import Any, Dict, List, Set
 
 import torch
 
-from ..foreign import Arguments, Foreign, Options
+from ..foreign import Arguments, Foreign, Options, observing
 from ..foreign.module_hooks import module_hooks
+from ..foreign.stack_frames import is_library
 from .value_origins import tensors
 
 
@@ -75,3 +80,65 @@ class Calls:
         ]
         outer = [n for n in idle if not any(n.startswith(other + ".") for other in idle)]
         return outer[:MOST_SHOWN]
+
+    def unread(self, weights: Set[int]) -> List[str]:
+        """The trainable parameters that no function got, those of modules in TorchScript aside."""
+        scripts = [
+            each for each in self._root.modules() if isinstance(each, torch.jit.ScriptModule)
+        ]
+        weights = weights | {id(each) for script in scripts for each in script.parameters()}
+        named = self._root.named_parameters()
+        found = [name for name, each in named if each.requires_grad and id(each) not in weights]
+        return found[:MOST_NAMES]
+
+
+MOST_NAMES = 1000
+
+
+def owners(module: torch.nn.Module) -> Dict[str, bool]:
+    """Name of a module -> whether its class is of an installed package, or whether its code put it
+    there; only of those whose answer is another than that of the module around them. Containers
+    and layers of torch have none."""
+    found: Dict[str, bool] = {}
+    codes: Dict[str, str] = {}
+    read: Dict[type, str] = {}
+    for name, each in module.named_modules():
+        around, _, attribute = name.rpartition(".")
+        own = owner(found, around)
+        if not type(each).__module__.startswith("torch."):
+            own = _of_library(type(each))
+            if own and type(each) not in read:
+                read[type(each)] = _code(type(each))
+            codes[name] = read.get(type(each), "")
+        elif own and codes.get(around) and not _mentioned(attribute, codes[around]):
+            own = False
+        if own is not owner(found, around) or (not name and own):
+            found[name] = own
+    return found
+
+
+def owner(owners: Dict[str, bool], name: str) -> bool:
+    """Whether the module of this name, or the innermost one around it that has an answer, is of an
+    installed package."""
+    while name and name not in owners:
+        name = name.rpartition(".")[0]
+    return owners.get(name, False)
+
+
+def _of_library(kind: type) -> bool:
+    file = observing.attribute(sys.modules.get(kind.__module__), "__file__")
+    return isinstance(file, str) and is_library(file)
+
+
+def _code(kind: type) -> str:
+    """The code of a class and of those that it inherits from, but for torch's; "" if unknown."""
+    kinds = [
+        each for each in kind.__mro__ if not each.__module__.startswith(("torch.", "builtins"))
+    ]
+    codes = [observing.attempt(functools.partial(inspect.getsource, each), "") for each in kinds]
+    return "\n".join(codes) if all(codes) else ""
+
+
+def _mentioned(name: str, code: str) -> bool:
+    """Whether the code has the word; a layer of another name was put there later."""
+    return bool(re.search(r"\b%s\b" % re.escape(name), code))

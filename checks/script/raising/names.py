@@ -1,0 +1,133 @@
+"""Rules on names, arguments and attributes that the file itself shows to be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from doctor.checks.script.rule import Find, Match, Rule, Severity
+from doctor.checks.script.training import Training
+from doctor.facts.script import Raising
+
+SINCE_PYTHON_3 = {
+    "xrange": "range", "unicode": "str", "raw_input": "input", "basestring": "str", "long": "int",
+    "reduce": "functools.reduce", "unichr": "chr", "reload": "importlib.reload", "file": "open",
+}  # fmt: skip
+Message = Callable[[Raising], str]
+
+
+def _name(each: Raising) -> str:
+    if each.name in SINCE_PYTHON_3 and not each.nearest:
+        return f"Python 3 has no {each.name}: use {SINCE_PYTHON_3[each.name]}"
+    return f"{each.name} is not defined: NameError" + _slip(each)
+
+
+def _slip(each: Raising) -> str:
+    return f"; {each.nearest} is" if each.nearest else ""
+
+
+def _keyword(each: Raising) -> str:
+    return f"{each.owner}() has no parameter {each.name}" + (
+        f"; it has {each.nearest}" if each.nearest else ""
+    )
+
+
+def _many(each: Raising) -> str:
+    if each.name == "self":
+        return f"{each.owner}() has no parameter self, and is called on an object"
+    takes = f"at most {each.expected} positional arguments" if each.expected != "0" else "none"
+    return f"{each.owner}() is called with {each.name} positional arguments, and takes {takes}"
+
+
+def _count(each: Raising) -> str:
+    return f"{each.owner}() returns {each.expected} values, which are unpacked into {each.name}"
+
+
+def _option(each: Raising) -> str:
+    return f"no add_argument() of the file makes {each.owner}.{each.name}" + (
+        f"; there is {each.nearest}" if each.nearest else ""
+    )
+
+
+def _attribute(each: Raising) -> str:
+    return f"{each.owner} sets no attribute {each.name}" + (
+        f"; it has {each.nearest}" if each.nearest else ""
+    )
+
+
+NAMES: Mapping[str, Message] = {
+    "name": _name,
+    "early": lambda each: f"{each.name} is used before it is assigned",
+    "exported": lambda each: f"__all__ names {each.name}, which the file does not define",
+}
+CALLS: Mapping[str, Message] = {
+    "keyword": _keyword,
+    "missing": lambda each: f"{each.owner}() is called without {each.name}, which has no default",
+    "many": _many,
+    "count": _count,
+}
+ATTRIBUTES: Mapping[str, Message] = {"option": _option, "attribute": _attribute}
+
+
+def _of(messages: Mapping[str, Message]) -> Find:
+    """What the file shows of some kinds; a test raises on purpose."""
+
+    def find(reading: Training) -> Iterator[Match]:
+        for each in reading.script.raising if not reading.is_test else ():
+            if each.kind in messages:
+                severity: Severity | None = "warn" if each.kind == "exported" else None
+                yield Match(each.span, messages[each.kind](each), severity)
+
+    return find
+
+
+RULES = (
+    Rule(
+        code="SCR438",
+        slug="name-undefined",
+        title="Names are defined where they are used",
+        severity="fail",
+        find=_of(NAMES),
+        why="Python looks a name up when it gets there: in the branch that resumes, evaluates or "
+        "saves, hours after the start.",
+        fires=(
+            "a name that nothing in the file binds, and no builtin",
+            "a local name that is read in a line above all of its assignments",
+        ),
+        fix="Import or assign the name, or correct its spelling.",
+        sources=("python-naming",),
+        limits="that names exist in a notebook or beside a star import, or on every path.",
+    ),
+    Rule(
+        code="SCR439",
+        slug="call-does-not-fit",
+        title="Calls fit the functions of the file",
+        severity="fail",
+        find=_of(CALLS),
+        why="A call that does not fit the parameters raises a TypeError, and an assignment to "
+        "another number of names a ValueError, as soon as it is reached.",
+        fires=(
+            "an argument by a name that the function of the file has no parameter for",
+            "a call without a parameter that has no default, or with too many arguments",
+            "a, b = f(), where every return of f has three values",
+        ),
+        fix="Give the arguments that the function has, and take the values that it returns.",
+        sources=("python-calls",),
+        limits="that calls fit functions with other decorators, or of other files.",
+    ),
+    Rule(
+        code="SCR440",
+        slug="attribute-missing",
+        title="Options and attributes that are read exist",
+        severity="fail",
+        find=_of(ATTRIBUTES),
+        why="An option that no add_argument() makes, and an attribute that no line of a class "
+        "sets, raise an AttributeError as soon as they are read.",
+        fires=(
+            "args.name of the file's only parser, which has no such option",
+            "self.name in a class whose bases are known, and nothing in the file sets it",
+        ),
+        fix="Add the option or set the attribute in __init__, or correct the spelling.",
+        sources=("python-naming", "argparse-type"),
+        limits="that attributes exist of objects that another file gets or makes.",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Expressions that raise whenever they are evaluated: names and calls of one file."""

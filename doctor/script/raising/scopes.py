@@ -1,0 +1,155 @@
+"""The scopes of a file: which names each binds, and which it takes from the module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES = (*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS)
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(eq=False)
+class Scope:
+    """The module, a class, a function or a comprehension.
+
+    `bindings`: the nodes that bind each name.
+    """
+
+    node: ast.AST
+    parent: Scope | None
+    bindings: dict[str, list[ast.AST]] = field(default_factory=dict)
+    uses: list[ast.Name] = field(default_factory=list)
+    elsewhere: set[str] = field(default_factory=set)
+    """Names that `global` or `nonlocal` hands to another scope."""
+
+    def bind(self, name: str, node: ast.AST) -> None:
+        self.bindings.setdefault(name, []).append(node)
+
+    def owner(self, name: str) -> Scope | None:
+        """The scope whose variable a name is here, None for a builtin or nothing."""
+        scope: Scope | None = self
+        while scope is not None:
+            visible = scope is self or not isinstance(scope.node, ast.ClassDef)
+            if visible and name in scope.bindings and name not in scope.elsewhere:
+                return scope
+            scope = scope.parent
+        return None
+
+
+def scopes_of(tree: ast.Module) -> list[Scope]:
+    """All scopes, the module first."""
+    module = Scope(tree, None)
+    found = [module]
+    waiting: list[tuple[ast.AST, Scope]] = [(each, module) for each in reversed(tree.body)]
+    while waiting:
+        node, scope = waiting.pop()
+        _enter(node, scope, module)
+        inner = scope
+        if isinstance(node, SCOPES):
+            inner = Scope(node, scope)
+            found.append(inner)
+            _parameters(node, inner)
+        for child, own in _children(node):
+            waiting.append((child, inner if own else scope))
+    return found
+
+
+def _children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """The parts of a node, and whether they belong to the scope that it opens."""
+    if isinstance(node, FUNCTIONS):
+        body = node.body if isinstance(node.body, list) else [node.body]
+        yield from ((each, True) for each in reversed(body))
+        yield from ((each, False) for each in _outside(node))
+    elif isinstance(node, ast.ClassDef):
+        yield from ((each, True) for each in reversed(node.body))
+        yield from ((each, False) for each in [*node.decorator_list, *node.bases])
+        yield from ((each.value, False) for each in node.keywords)
+    elif isinstance(node, COMPREHENSIONS):
+        first = node.generators[0].iter
+        yield from ((each, each is not first) for each in _in_comprehension(node))
+    else:
+        yield from ((each, True) for each in reversed([*ast.iter_child_nodes(node)]))
+
+
+def _outside(node: Function) -> Iterator[ast.expr]:
+    """Decorators, defaults and annotations, which the scope around evaluates."""
+    arguments = node.args
+    yield from (each for each in (*arguments.defaults, *arguments.kw_defaults) if each is not None)
+    if isinstance(node, ast.Lambda):
+        return
+    yield from node.decorator_list
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    yield from (each.annotation for each in every if each.annotation is not None)
+    if node.returns is not None:
+        yield node.returns
+
+
+def _in_comprehension(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.comprehension):
+            yield from (child.target, child.iter, *child.ifs)
+        else:
+            yield child
+
+
+def _parameters(node: ast.AST, scope: Scope) -> None:
+    if not isinstance(node, FUNCTIONS):
+        return
+    arguments = node.args
+    for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        scope.bind(each.arg, each)
+    for extra in (arguments.vararg, arguments.kwarg):
+        if extra is not None:
+            scope.bind(extra.arg, extra)
+
+
+def _enter(node: ast.AST, scope: Scope, module: Scope) -> None:
+    """Write down what one node binds or uses."""
+    if isinstance(node, ast.Name):
+        _enter_name(node, scope, module)
+    elif isinstance(node, ast.Global | ast.Nonlocal):
+        scope.elsewhere.update(node.names)
+        for name in node.names if isinstance(node, ast.Global) else ():
+            module.bind(name, node)
+    elif isinstance(node, ast.NamedExpr):
+        _around(scope).bind(node.target.id, node)
+    else:
+        for name in _defined(node):
+            (module if name in scope.elsewhere else scope).bind(name, node)
+
+
+def _enter_name(node: ast.Name, scope: Scope, module: Scope) -> None:
+    if isinstance(node.ctx, ast.Load):
+        scope.uses.append(node)
+    elif node.id in scope.elsewhere:
+        module.bind(node.id, node)
+    else:
+        scope.bind(node.id, node)
+
+
+def _around(scope: Scope) -> Scope:
+    """The scope that a walrus binds in: that around the comprehensions."""
+    while isinstance(scope.node, COMPREHENSIONS) and scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def _defined(node: ast.AST) -> Iterable[str]:
+    """Names that a statement binds without a Name node."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Import):
+        return [each.asname or each.name.partition(".")[0] for each in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [each.asname or each.name for each in node.names]
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+        return [node.name]
+    if isinstance(node, ast.MatchMapping) and node.rest:
+        return [node.rest]
+    parameters = getattr(node, "type_params", None) or []
+    return [each.name for each in parameters]
