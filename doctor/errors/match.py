@@ -11,7 +11,7 @@ from doctor.errors.cause import Cause
 from doctor.errors.decided import decided
 from doctor.errors.index import ENTRIES
 from doctor.errors.nearness import likeliest
-from doctor.errors.words import is_long, is_of_person, is_prose, is_said, is_told
+from doctor.errors.words import is_long, is_prose, is_said, is_told
 from doctor.errors.words import symptoms as symptoms_of
 
 LONGEST = 4_000
@@ -125,7 +125,7 @@ def _told(known: list[Cause], text: str) -> list[Cause]:
     """The symptoms that a text in words tells of, after the rows of which most of it is the
     message."""
     said = symptoms_of(text)
-    sure = bool(said) and said[0][0] >= SURE and is_of_person(text)
+    sure = bool(said) and said[0][0] >= SURE
     told = [row for groups, row in said if groups >= said[0][0] - 1][:MOST_TOLD]
     if is_long(text):
         told = [*likeliest(text, MOST_LIKELY)]

@@ -113,17 +113,12 @@ def is_said(text: str) -> bool:
     if not _QUOTED.search(text):
         return True
     plain = [each for each in _SENTENCE.split(text) if not _QUOTED.search(each)]
-    return is_of_person(text) and sum(len(each.split()) for each in plain) >= PROSE
-
-
-def is_of_person(text: str) -> bool:
-    """Whether the text names the person who writes, or those whom it asks."""
-    return bool(_PERSON.search(text))
+    return bool(_PERSON.search(text)) and sum(len(each.split()) for each in plain) >= PROSE
 
 
 def is_prose(text: str) -> bool:
     """Whether a text is several sentences of a person."""
-    return is_said(text) and is_of_person(text) and _has_sentences(text)
+    return is_said(text) and bool(_PERSON.search(text)) and _has_sentences(text)
 
 
 def is_long(text: str) -> bool:
