@@ -45,6 +45,8 @@ class Fault(NamedTuple):
     """A row or page that a reset replaces."""
     spent: bool = False
     """No reset repairs it."""
+    again: bool = False
+    """It came back after the driver was loaded anew."""
 
     @property
     def broken(self) -> bool:
@@ -156,12 +158,19 @@ def _logged(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> lis
         return []
     seen = set((run.xids if run else None) or ())
     return [
-        Fault(f"Xid {event.xid} in the kernel log since the driver was loaded"
-              f"{_meaning(event.xid)}", "warn", xid=event.xid, remap=event.xid in REMAPS)
+        Fault(f"Xid {event.xid} in the kernel log {_when(event)}"
+              f"{_meaning(event.xid)}", "warn", xid=event.xid, remap=event.xid in REMAPS,
+              again=event.loads > 0)
         for event in logged
         if event.xid is not None and event.xid not in seen
         and _grade(event.xid, run, 0) not in ("process", "silent")
     ]  # fmt: skip
+
+
+def _when(event: KernelEvent) -> str:
+    if not event.loads:
+        return "since the driver was loaded"
+    return f"of {event.loads} earlier loads of the driver, and not of the last one"
 
 
 def summarize(run: Watched | None) -> str:

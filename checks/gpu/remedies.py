@@ -43,6 +43,11 @@ DRAIN = (
     "the GPU works on until then."
 )
 REPORT = "The GPU works on. Report it to the machine's owner, with the Xid and the GPU's UUID."
+CAME_BACK = (
+    "It came back after the driver was loaded anew, so that a reset does not end it. Load the GPU "
+    "alone for an hour (gpu-burn), and look at the kernel log: if the Xid is there again, return a "
+    "rented machine; on your own look at the GPU's seat, power and firmware, then replace it."
+)
 PROCESS = "Start the job again. If it comes back on this GPU alone, report it to its owner."
 
 
@@ -51,6 +56,8 @@ def remedy(fault: Fault) -> str:
     xid = BY_NUMBER.get(fault.xid or 0)
     if fault.action:
         return REQUEST.format(ACTIONS.get(fault.action, f"recovery action {fault.action}"))
+    if fault.again:
+        return CAME_BACK
     if fault.remap and not fault.broken:
         return DRAIN
     if xid and xid.action == "check seating and cables":

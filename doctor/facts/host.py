@@ -21,6 +21,8 @@ class KernelEvent(Section, frozen=True, kw_only=True):
     """The recovery action that Xid 154 reports, as `Gpu.recovery_action` counts them."""
     fatal: bool | None = None
     """The severity that an NVLink 5 error has; None: the line has none."""
+    loads: int = 0
+    """Earlier loads of the driver in which a pasted log has it; 0: it is of the last one."""
 
 
 class Reported(Section, frozen=True, kw_only=True):

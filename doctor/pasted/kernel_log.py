@@ -9,7 +9,7 @@ from dataclasses import replace
 from msgspec.structs import replace as with_fields
 
 from doctor.facts.host import KernelEvent, Reported
-from doctor.facts.kernel_lines import LOADED, address, events
+from doctor.facts.kernel_lines import LOADED, XID, address, events
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu
 from doctor.hardware.xids import BROKEN, BY_NUMBER, Grade
@@ -33,6 +33,8 @@ OF_DRIVER = re.compile(
 )
 """Any line of the driver as the kernel prints it. Without an Xid it accuses nothing."""
 OFF_BUS = 79
+OFTEN = 2
+"""Earlier loads of the driver with the same Xid of one GPU from which on it came back."""
 UNREACHABLE = re.compile(r"fallen off the bus")
 """The GPU is lost. One that the driver did not start (RmInitAdapter, probe) may be sound: the
 module, its firmware or the PCI window may be wrong."""
@@ -46,6 +48,7 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         for line in lines
         if (match := next(filter(None, (form.search(line) for form in OTHERS)), None))
     )
+    found += _came_back(lines)
     if not found:
         is_log = any(map(LOADED.search, lines)) or any(map(OF_DRIVER.search, lines))
         return replace(reading, kinds=(*reading.kinds, "kernel log")) if is_log else reading
@@ -65,7 +68,7 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         if gpus[index].remap_pending is False:  # the GPU was reset since
             own = [event for event in own if event.xid != ROW_REMAPPED]
             found = tuple(each for each in found if each.address != at or each in own)
-        xids = tuple(event.xid for event in own if event.xid is not None)
+        xids = tuple(event.xid for event in own if event.xid is not None and not event.loads)
         if xids:
             uuid, unread = gpus[index].uuid, {"samples": NOT_IN_REPORT}
             new = Watched(uuid=uuid, samples=0, mask=0, unread=unread)
@@ -111,7 +114,29 @@ def _is_of_another(gpus: Sequence[Gpu], own: Sequence[KernelEvent]) -> bool:
 def _is_broken(event: KernelEvent, grades: Sequence[Grade] = BROKEN) -> bool:
     """Whether the event leaves a GPU at fault: no list of GPUs need have it then."""
     xid = BY_NUMBER.get(event.xid or 0)
-    return bool(UNREACHABLE.search(event.text) or (xid and xid.grade in grades))
+    return bool(UNREACHABLE.search(event.text) or (xid and xid.grade in grades and not event.loads))
+
+
+def _came_back(lines: Sequence[str]) -> tuple[KernelEvent, ...]:
+    """Xids of broken hardware that several loads of the driver before the last one had: a reset did
+    not end them. A bug report has the same lines from several logs."""
+    seen: dict[str, int] = {}
+    """The text of the line from the Xid on -> the load in which it is first."""
+    at: dict[tuple[str, int], set[int]] = {}
+    load = 0
+    for line in lines:
+        load += bool(LOADED.search(line))
+        match = XID.search(line)
+        number = int(match["xid"]) if match else 0
+        if match and number in BY_NUMBER and BY_NUMBER[number].grade in BROKEN:
+            first = seen.setdefault(match[0], load)
+            at.setdefault((address(match["address"]), number), set()).add(first)
+    earlier = {key: len(loads) for key, loads in at.items() if load not in loads}
+    return tuple(
+        KernelEvent(address=address, xid=number, loads=loads)
+        for (address, number), loads in earlier.items()
+        if loads >= OFTEN
+    )
 
 
 def _index(gpus: Sequence[Gpu], at: str) -> int | None:

@@ -746,3 +746,23 @@ DEEPSPEED = (
 )
 def test_a_ds_report_says_where_torch_finds_no_gpu(line: str, found: bool) -> None:
     assert ("GPU001" in problems(f"{line}{DEEPSPEED}")) is found
+
+
+LOAD = "[   10.1] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  440.31\n"
+HALTED = "[   99.{}] NVRM: Xid (PCI:0000:03:00): 62, pid={}, 0cb5(2d50) 00000000 00000000\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (LOAD + HALTED.format(1, 100) + LOAD + HALTED.format(2, 200) + LOAD, Status.WARN),
+        (LOAD + HALTED.format(1, 100) + LOAD + HALTED.format(1, 100) + LOAD, Status.UNKNOWN),
+        (LOAD + HALTED.format(1, 100) + LOAD, Status.UNKNOWN),
+        (LOAD + HALTED.format(1, 100) + LOAD + HALTED.format(2, 200), Status.FAIL),
+    ],
+    ids=["came back", "one event in two logs", "once", "now"],
+)
+def test_an_xid_that_came_back_after_a_load_of_the_driver(text: str, status: Status) -> None:
+    found = findings(text)["GPU003"]
+    assert found.status is status
+    assert ("of 2 earlier loads" in found.verdict.summary) is (status is Status.WARN)
