@@ -19,6 +19,9 @@ BROADCAST = re.compile(
 )
 STATISTICS = re.compile(r"running_mean should contain (\d+) elements not (\d+)", re.IGNORECASE)
 ROWS = re.compile(r"input batch_size \((\d+)\) to match target batch_size \((\d+)\)", re.IGNORECASE)
+EMPTY = re.compile(
+    r"must match the existing size \(0\)|of tensor [ab] \(0\) (?:must|at)", re.IGNORECASE
+)
 LEAF = re.compile(
     r"modified by an inplace operation: \[torch\.(?:cuda\.)?(?:Float|Half|BFloat16)Tensor "
     r"\[(\d+(?:, \d+)+)\]\] is at version"
@@ -26,13 +29,21 @@ LEAF = re.compile(
 """Of a result of the forward pass the message names its function: "which is output 0 of"."""
 STEPS = re.compile(r"\benvs?\.(?:step|reset)\(")
 UNPACKED = re.compile(r"values to unpack \(expected [2-5]\b")
+SHAPE = re.compile(
+    r"^[^\n=]{1,120},[^\n=]{1,120}= ?[\w.\[\]'\"]{1,80}(?:\.shape|\.size\(\))[ \t]*$", re.MULTILINE
+)
+"""A line that unpacks the whole shape of a tensor."""
+MANY = re.compile(r"too many values to unpack \(expected [2-9]\)")
+FEW = re.compile(r"not enough values to unpack \(expected ([2-9]), got ([2-9])\)")
 WORDS = (
     (
         re.compile(r"(?:expected scalar type|have scalar type) Long", re.IGNORECASE),
         "dtype-of-labels",
     ),
     (re.compile(r"must be Tensor, not NoneType"), "value-is-none"),
-    (re.compile(r"too many values to unpack \(expected [2-9]\)"), "unpacked-rows"),
+    (MANY, "unpacked-rows"),
+    # Of five values four: step() of an older gym, which has a row of its own.
+    (re.compile(r"not enough values to unpack (?!\(expected 5, got 4\))"), "unpacked-rows"),
     (
         re.compile(r"batch must contain tensors.{0,80}found <class '(?!NoneType)"),
         "batch-of-objects",
@@ -54,28 +65,58 @@ Decided = tuple[str, str]
 
 def decided(text: str, around: str = "") -> Decided | None:
     """What the message decides, or the lines of code around it; None where they decide nothing."""
+    by_words = ((id, "") for words, id in WORDS if words.search(text))
+    return _unpacked(text, around) or _by_sizes(text) or next(by_words, None)
+
+
+def _unpacked(text: str, around: str) -> Decided | None:
     if UNPACKED.search(text) and STEPS.search(around):
         return "simulator-not-usable", ""
-    if match := PRODUCT.search(text):
-        return _product(*map(int, match.groups()))
-    if match := CHANNELS.search(text):
-        weight, sizes = ([int(each) for each in match[at].split(",")] for at in (1, 2))
-        return _channels(len(weight), sizes, int(match[3]), int(match[4]))
-    if match := STATISTICS.search(text):
-        has, takes = match.groups()
-        return "layer-size", f"The layer is for {takes} channels and gets {has}: BatchNorm({has})."
-    if match := BROADCAST.search(text):
-        return _broadcast(*map(int, match.groups()))
-    if match := LEAF.search(text):
-        return "parameter-changed-before-backward", (
-            f"The message names no function that made [{match[1]}]: it is a weight."
+    if not SHAPE.search(f"{text}\n{around}"):
+        return None
+    if MANY.search(text):
+        return "extra-dimension", "The tensor has more dimensions than the line takes."
+    if match := FEW.search(text):
+        return "missing-dimension", (
+            f"The tensor has {match[2]} dimensions where the line takes {match[1]}."
         )
-    if match := ROWS.search(text):
-        return _rows(int(match[1]), int(match[2]))
-    return next(((id, "") for words, id in WORDS if words.search(text)), None)
+    return None
 
 
-def _product(rows: int, has: int, takes: int, gives: int) -> Decided | None:
+def _by_sizes(text: str) -> Decided | None:
+    for expression, read in (
+        (PRODUCT, _product),
+        (CHANNELS, _channels),
+        (STATISTICS, _statistics),
+        (EMPTY, _empty),
+        (BROADCAST, _broadcast),
+        (LEAF, _leaf),
+        (ROWS, _rows),
+    ):
+        if match := expression.search(text):
+            return read(*match.groups())
+    return None
+
+
+def _statistics(has: str, takes: str) -> Decided:
+    return "layer-size", f"The layer is for {takes} channels and gets {has}: BatchNorm({has})."
+
+
+def _empty() -> Decided:
+    return "differing-sizes", (
+        "One of the two is empty: a slice or crop beyond the end (pictures smaller than it), a "
+        "batch or a list without entries. Print its shape before the line."
+    )
+
+
+def _leaf(sizes: str) -> Decided:
+    return "parameter-changed-before-backward", (
+        f"The message names no function that made [{sizes}]: it is a weight."
+    )
+
+
+def _product(*sizes: str) -> Decided | None:
+    rows, has, takes, gives = map(int, sizes)
     if 1 in (takes, gives) and max(takes, gives) >= 10_000:  # packed weights
         return None
     same = [one for one, other in ((rows, takes), (has, gives)) if one == other]
@@ -93,7 +134,9 @@ def _product(rows: int, has: int, takes: int, gives: int) -> Decided | None:
     )
 
 
-def _channels(dimensions: int, sizes: list[int], takes: int, has: int) -> Decided:
+def _channels(weight: str, shape: str, expected: str, got: str) -> Decided:
+    sizes, takes, has = [int(each) for each in shape.split(",")], int(expected), int(got)
+    dimensions = len(weight.split(","))
     if len(sizes) < dimensions - 1:
         return "missing-dimension", f"The input has {len(sizes)} dimensions."
     square = len(sizes) > 3 and sizes[-1] == sizes[-2] == takes
@@ -115,7 +158,8 @@ def _channels(dimensions: int, sizes: list[int], takes: int, has: int) -> Decide
     return "layer-size", f"{sentence} give the layer before it {takes} outputs."
 
 
-def _broadcast(one: int, other: int, dimension: int) -> Decided | None:
+def _broadcast(*sizes: str) -> Decided | None:
+    one, other, dimension = map(int, sizes)
     if min(one, other) < SMALL:
         return None
     sentence = f"Dimension {dimension} is {one} in one tensor and {other} in the other."
@@ -128,8 +172,11 @@ def _broadcast(one: int, other: int, dimension: int) -> Decided | None:
     return "differing-sizes", sentence
 
 
-def _rows(predictions: int, labels: int) -> Decided | None:
+def _rows(*counts: str) -> Decided | None:
+    predictions, labels = map(int, counts)
     small, large = sorted((predictions, labels))
+    if not labels:
+        return "labels-of-another-length", "There are no labels at all."
     if 0 < large - small <= FEW_ROWS and small >= SMALL:
         return "labels-of-another-length", f"The lengths differ by {large - small}."
     if not small or large % small:

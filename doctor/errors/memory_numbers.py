@@ -49,6 +49,15 @@ SPILLED = (
     "The driver had moved memory to the host (WSL, Windows): training is slow long before it "
     "fails. Reduce the step's memory, and turn the driver's system memory fallback off."
 )
+PAUSED = (
+    "A part of what torch counts is not on the GPU now. It belongs to a paused inference engine in "
+    "the same process (the sleep mode of vLLM or SGLang in verl, OpenRLHF or TRL); or, on WSL and "
+    "Windows, the driver moved it to the host, which makes training slow long before it fails. "
+    "Reduce the memory of the training step: a smaller micro-batch per GPU (verl: "
+    "ppo_micro_batch_size_per_gpu, log_prob_micro_batch_size_per_gpu, use_dynamic_bsz), shorter "
+    "responses, gradient checkpointing, parameters and optimizer offloaded, a lower "
+    "gpu_memory_utilization."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +128,9 @@ def describe_oom(text: str) -> Described | None:
     head = f"{gib(request)} requested of a GPU with {gib(capacity)}"
     if request > capacity:
         return Described(ONE_REQUEST, f"{head}: one request exceeds the whole GPU", LARGEST)
-    if (own := numbers.allocated or 0.0) + (numbers.reserved or 0.0) > BEYOND * capacity:
-        return Described(
-            "beyond-the-card",
-            f"{head}: {gib(own + (numbers.reserved or 0.0))} are reserved, more than the GPU has",
-            SPILLED if request < NEARLY * capacity else f"{LARGEST} {SPILLED}",
-        )
+    own = numbers.allocated or 0.0
+    if beyond := _beyond(numbers, head):
+        return beyond
     if request >= NEARLY * capacity:
         return Described(ONE_REQUEST, f"{head}: one request takes nearly the whole GPU", LARGEST)
     if foreign := _foreign(numbers, head):
@@ -137,6 +143,26 @@ def describe_oom(text: str) -> Described | None:
         mostly = numbers.missing is not None and numbers.missing > capacity / 2
         return (mostly and others) or _fragmented(numbers, head)
     return others or _full(numbers, head)
+
+
+def _beyond(numbers: Numbers, head: str) -> Described | None:
+    """More than the GPU has: counted, and not there."""
+    allocated, capacity = numbers.allocated or 0.0, numbers.capacity or 0.0
+    own = numbers.own
+    if own is not None and own <= BEYOND * capacity < allocated:
+        return Described(
+            "not-on-the-card",
+            f"{head}: torch counts {gib(allocated)} as allocated, the GPU {gib(own)}",
+            PAUSED,
+        )
+    reserved = allocated + (numbers.reserved or 0.0)
+    if reserved <= BEYOND * capacity:
+        return None
+    return Described(
+        "beyond-the-card",
+        f"{head}: {gib(reserved)} are reserved, more than the GPU has",
+        SPILLED if (numbers.request or 0.0) < NEARLY * capacity else f"{LARGEST} {SPILLED}",
+    )
 
 
 def _large(numbers: Numbers, head: str) -> Described:

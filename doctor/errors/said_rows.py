@@ -28,6 +28,13 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "import-failed",
+        r"ModuleNotFoundError: No module named '(?P<part>(?P<module>\w+)\.[\w.]+)'",
+        "{module} was found, or a directory of that name, and has no {part}: install the release "
+        "that the code was written for (a clone: pip install -e .), and do not start in a "
+        "directory that has a part of it.",
+    ),
+    (
+        "import-failed",
         r"No module named '(?P<module>google\.cloud\.\w+|google\.\w+|\w+)[.'\w]*|"
         r"requires the (?P<name>\S+) library but it was",
         "python -m pip install {package}, and restart.",
@@ -438,6 +445,22 @@ SAID: tuple[Said, ...] = (
         "If no file of yours has {name}, a library takes it from another one that is missing or "
         "older: upgrade that library and what it builds on (accelerate for ParallelismConfig, "
         "torch for DTensor).",
+    ),
+    (
+        "name-not-in-package",
+        r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)' \((?!unknown|"
+        r"[^)]{0,300}(?:(?:site|dist)-packages|[\\/][Ll]ib[\\/]))(?P<path>[^)]{1,300})\)",
+        "{path} is a file of the program, or of a copy that was cloned, and has no {name}: correct "
+        "the import, or update the files together.",
+    ),
+    (
+        "name-not-in-package",
+        r"cannot import name '\w+' from '(?P<module>train|utils?|models?|dataset|data|config|"
+        r"tools|common|core|losses|metrics|eval|test|lib|src|engine)' \("
+        r"[^)]{1,300}(?:site|dist)-packages",
+        "A package of the name {module} in site-packages may hide the program's own file: if it is "
+        "not the one that is meant, python -m pip uninstall {module}, and start in the program's "
+        "directory.",
     ),
     (
         "name-not-in-package",

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 HEADER = "Traceback (most recent call last)"
 IGNORED = "Exception ignored in"
-CUES = (HEADER.encode(), IGNORED.encode())
+NOT_LOGGED = "--- Logging error ---"
+"""A message could not be formatted: logging prints the traceback and the program goes on."""
+CUES = (HEADER.encode(), IGNORED.encode(), NOT_LOGGED.encode())
 """Texts of the lines that begin a traceback, or announce one that Python ignores."""
 PREFIX = re.compile(
     r"^(?:\[[\w-]{1,40}\]:? ?"
@@ -118,6 +120,9 @@ class Tracebacks:
             if len(self.open) < self.MOST:
                 self.open[prefix] = Traceback(number, prefix in self._ignored)
             self._ignored.discard(prefix)
+            return None
+        if NOT_LOGGED in body:
+            self._ignored.add(prefix)
             return None
         if body.startswith(IGNORED):
             self._ignored.add(prefix)

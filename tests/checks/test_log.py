@@ -134,6 +134,10 @@ FORMS = {
     "beyond-the-card": "Tried to allocate 200.00 MiB. GPU 0 has a total capacity of 8.00 GiB of "
     "which 0 bytes is free. Of the allocated memory 22.44 GiB is allocated by PyTorch, and 10.00 "
     "MiB is reserved by PyTorch but unallocated.",
+    "not-on-the-card": "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of "
+    "which 1.21 GiB is free. Including non-PyTorch memory, this process has 77.90 GiB memory in "
+    "use. Of the allocated memory 120.00 GiB is allocated by PyTorch, and 512.40 MiB is reserved "
+    "by PyTorch but unallocated.",
 }
 
 

@@ -125,8 +125,7 @@ def test_a_failing_server_of_the_tracker_is_no_wrong_key() -> None:
     line = "wandb: ERROR Error while calling W&B API: {} (<Response [{}]>)\n"
     steps = "".join(f"step {at} loss {2 - at / 9:.2f}\n" for at in range(6))
     server = findings(read(log=line.format("context deadline exceeded", 500) + steps))["wandb-auth"]
-    assert server.status is Status.NOTE
-    assert "WANDB_API_KEY" not in (server.fix or "")
+    assert server.status is Status.PASS
     denied = findings(read(log=line.format("permission denied", 403) + steps))["wandb-auth"]
     assert "WANDB_API_KEY" in (denied.fix or "")
 

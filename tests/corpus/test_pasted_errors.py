@@ -19,6 +19,7 @@ NOT_HELPED = {
         "OpenRLHF/OpenRLHF/issues/1193",
     },
     6: {"deepspeedai/DeepSpeed/issues/3377"},
+    7: set(),
 }
 """Threads by set whose texts get a general answer, or a remedy in other words than the label's.
 What answers one has to take it off this list."""

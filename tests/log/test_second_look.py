@@ -463,3 +463,42 @@ def test_work_that_is_only_enqueued_accuses_no_rank(tmp_path: Path) -> None:
     )
     text = "".join(ENQUEUED.format(rank) for rank in (1, 2, 3)) + timeout
     assert "behind" not in judged(tmp_path, text)[0].verdict.summary
+
+
+NOT_FORMATTED = (
+    "--- Logging error ---\n"
+    "Traceback (most recent call last):\n"
+    '  File "/usr/lib/python3.11/logging/__init__.py", line 377, in getMessage\n'
+    "    msg = msg % self.args\n"
+    "TypeError: not all arguments converted during string formatting\n"
+    "Call stack:\n"
+    '  File "test.py", line 110, in <module>\n'
+)
+
+
+def test_a_message_that_logging_could_not_format_is_no_failure(tmp_path: Path) -> None:
+    first, _ = judged(tmp_path, f"{NOT_FORMATTED}1250it [16:09,  1.42it/s]")
+    assert first.status is Status.UNKNOWN
+    first, _ = judged(tmp_path, NOT_FORMATTED.partition("\n")[2])
+    assert first.status is Status.FAIL
+
+
+LATE = "wandb: ERROR Error while calling W&B API: context deadline exceeded"
+
+
+@pytest.mark.parametrize(
+    ("line", "fails"),
+    [
+        (
+            f"{LATE} (<Response [500]>)",
+            False,
+        ),
+        ("wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)", True),
+        ("wandb.errors.CommError: context deadline exceeded (<Response [500]>)", True),
+    ],
+)
+def test_a_server_that_answers_late_is_no_failure_unless_it_is_raised(
+    tmp_path: Path, line: str, fails: bool
+) -> None:
+    first, _ = judged(tmp_path, line)
+    assert (first.status is Status.FAIL) == fails

@@ -304,12 +304,13 @@ def _always_0(log: Log, scale: Curve) -> Verdict:
 
 
 def _scale(log: Log, scale: Curve) -> Verdict:
-    """A scale of 0 at first is a setting, if it moves later: it is to be found."""
+    """A scale of 0 at first is a setting, if it moves later: it is to be found; below 0 it stands
+    for none."""
     values = values_of(scale)
     moved = next((at for at, value in enumerate(values) if value), len(values))
     if moved == len(values):
         return _always_0(log, scale)
-    low = next((at for at, value in enumerate(values) if value < 1 and at >= moved), None)
+    low = next((at for at, value in enumerate(values) if 0 <= value < 1 and at >= moved), None)
     if low is not None:
         return fail(
             f"the loss scale fell to {values[low]:g} at {step_at(scale, low)}; at least 1 is "

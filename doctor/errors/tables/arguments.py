@@ -8,12 +8,25 @@ NONE = (
     r"'NoneType' object (?:has no attribute|is not (?:callable|iterable|subscriptable))",
     r"must be Tensor, not NoneType",
     r"(?:but got|of type|and) '?NoneType\b",
+    r"argument after \*{1,2} must be (?:a mapping|an iterable), not NoneType",
 )
 NONE_EXAMPLES = (
     "AttributeError: 'NoneType' object has no attribute 'unsqueeze'",
     "TypeError: layer_norm(): argument 'input' (position 1) must be Tensor, not NoneType",
     "TypeError: expected Tensor as element 1 in argument 0, but got NoneType",
+    "TypeError: load_dataset() argument after ** must be a mapping, not NoneType",
 )
+OF_TENSORS = (
+    r"dim|ndim|ndimension|size|shape|stride|numel|element_size|to|type|type_as|float|double|long|"
+    r"half|bfloat16|bool|int|cuda|cpu|device|dtype|is_cuda|is_floating_point|view|view_as|reshape|"
+    r"squeeze|unsqueeze|permute|transpose|t|T|flatten|contiguous|repeat|expand|expand_as|chunk|split|"
+    r"unbind|narrow|masked_fill|masked_select|index_select|gather|scatter|fill|zero|new|new_zeros|"
+    r"new_ones|new_full|new_tensor|clone|detach|item|tolist|numpy|data|grad|grad_fn|requires_grad|"
+    r"retain_grad|backward|add|sub|mul|div|matmul|mm|bmm|pow|sqrt|exp|log|abs|clamp|relu|sigmoid|tanh|"
+    r"softmax|log_softmax|sum|mean|std|var|norm|max|min|argmax|argmin|topk|eq|ne|gt|lt|ge|le|logits|"
+    r"loss|parameters"
+)
+"""Attributes of tensors, of what a model returns and of a module."""
 CAST = r"result type \w{1,20} can't be cast to the desired output type"
 CAST_EXAMPLE = "RuntimeError: result type Float can't be cast to the desired output type Long"
 ROWS = (
@@ -95,7 +108,7 @@ ROWS = (
         messages=(
             r"expected Tensor as element \d{1,6} in argument",
             r"must be Tensor, not \w",
-            r"'(?:tuple|list|str|dict)' object has no attribute",
+            rf"'(?:tuple|list|str|dict)' object has no attribute '(?:{OF_TENSORS})_?'",
         ),
         examples=(
             "TypeError: expected Tensor as element 0 in argument 0, but got list",
@@ -119,9 +132,36 @@ ROWS = (
             "ValueError: too many values to unpack (expected 2)",
             "ValueError: not enough values to unpack (expected 3, got 2)",
         ),
-        why="Unpacking goes along the first dimension of a tensor, or the parts of a tuple.",
-        fix="Assign as many names as there are parts, _ for one that is not needed. A tensor is "
-        "transposed first, x.t(), or taken apart by .unbind(-1).",
+        wordings=(
+            Wording(
+                r"not enough values to unpack \(expected \d, got 0\)",
+                "ValueError: not enough values to unpack (expected 3, got 0)",
+                "There is nothing to unpack: the value is empty. It is zip(*batch) of a dataset or "
+                "batch without samples, or an empty line of a file that is split.",
+                "Print the value before the line. A dataset without samples: the lines above name "
+                "those that were ignored (labels beyond the number of classes, files that are "
+                "missing or damaged). Correct the path, or the labels and the number and names of "
+                "the classes, delete cached lists (labels.cache), and print len(dataset). An empty "
+                "line: skip it, if not line.strip().",
+            ),
+            Wording(
+                r"not enough values to unpack \(expected 4, got 1\)",
+                "ValueError: not enough values to unpack (expected 4, got 1)",
+                "The value has one part where the line has four names. Of tn, fp, fn, tp = "
+                "confusion_matrix(...).ravel() it is one where labels and predictions have one "
+                "class only.",
+                "Print the value before the line. confusion_matrix(y_true, y_pred, labels=[0, 1]) "
+                "always has four numbers; then look at why there is one class: the split has a "
+                "single one, or the model predicts only that. A line that is split needs its own "
+                "separator.",
+            ),
+        ),
+        why="The value has more or fewer parts than the line has names: a tuple of a function or a "
+        "loader, the shape of a tensor, or a tensor, which is unpacked along its first dimension.",
+        fix="Print the value, or its shape, before the line. For a function or a loader that "
+        "returns another number of parts, assign as many names, _ for one that is not needed. For "
+        "a shape, the tensor has a dimension too many (squeeze) or too few (unsqueeze). A tensor "
+        "is transposed first, x.t(), or taken apart by .unbind(-1).",
         sources=("python-exceptions",),
     ),
     Cause(

@@ -39,10 +39,14 @@ ROWS = (
         examples=("TypeError: MLP.forward() takes 2 positional arguments but 3 were given",
             "TypeError: MLP.forward() missing 1 required positional argument: 'y'",
             "TypeError: MLP.forward() got an unexpected keyword argument 'x'"),
-        why="The batch is passed to the forward pass, whose parameters are others.",
-        fix="Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a "
-            "dict as module(**batch), a tensor as module(batch). For a batch of (inputs, labels) "
-            "return the criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a "
+        why="The forward pass is called with other arguments than its parameters.",
+        fix="Compare the call with the parameters of that forward. The forward of a library takes "
+            "what its installed release knows: an argument of a newer release needs that release, "
+            "one of your own a forward of your own. A batch that is a "
+            "tuple or list is passed as module(*batch), a "
+            "dict as module(**batch), a tensor as module(batch). In doctor run --model return, "
+            "for a batch of (inputs, labels), the criterion as the third value, (module, batch, "
+            "nn.CrossEntropyLoss()), or a "
             "function loss(module, batch), which picks the fields.",
         told_by="the function is the forward of a module", sources=("python-exceptions",),
     ),
@@ -127,10 +131,16 @@ ROWS = (
     ),
     Cause(id="list-indexed-by-name",
         errors=("TypeError",),
-        messages=(r"(?:list|tuple) indices must be integers or slices, not str",),
-        examples=("TypeError: list indices must be integers or slices, not str",),
-        why="The batch is a list or a tuple, whose parts have positions and no names.",
-        fix="Use positions, batch[0], or let the loader return a dict.",
+        refines=("number-of-dimensions",),
+        messages=(r"(?:list|tuple) indices must be integers or slices, not str",
+            r"^[^\n\[]{0,200}\w\[(?:'\w{1,40}'|\"\w{1,40}\")\][^\n\[]{0,200}\n(?:[^\n]{0,200}\n)?"
+            r"[^\n]{0,30}IndexError: too many indices for tensor"),
+        examples=("TypeError: list indices must be integers or slices, not str",
+            "    images = sample['input'].to(device)\nIndexError: too many indices for tensor of "
+            "dimension 1"),
+        why="The batch is a list, a tuple or a tensor, whose parts have positions and no names.",
+        fix="Use positions, batch[0], or let the dataset return a dict: print(dataset[0]), and "
+            "look at what its transforms return.",
         sources=("python-exceptions",),
     ),
     Cause(id="no-loss-returned",
@@ -148,6 +158,16 @@ ROWS = (
         errors=("ValueError", "RuntimeError"),
         messages=(r"the loss has the shape \[[\d, ]{1,60}\] and is not a scalar",
             r"grad can be implicitly created only for scalar outputs"),
+        wordings=(
+            Wording(r"Mismatch in shape: grad_output\[\d\] has a shape of torch\.Size\(\[1\]\) and "
+                r"output\[\d\] has a shape of torch\.Size\(\[\]\)",
+                "RuntimeError: Mismatch in shape: grad_output[0] has a shape of torch.Size([1]) "
+                "and output[0] has a shape of torch.Size([]).",
+                "The loss is a scalar without dimensions, as since torch 0.4, and the gradient "
+                "that is passed to backward is a tensor of one dimension.",
+                "Leave it out, loss.backward(), or pass one of the same shape: "
+                "loss.backward(torch.ones_like(loss)), torch.tensor(-1.0) where it was -1; "
+                "torch.autograd.backward(losses, [torch.ones_like(each) for each in losses])."),),
         examples=("ValueError: the loss has the shape [6] and is not a scalar",
             "RuntimeError: grad can be implicitly created only for scalar outputs"),
         why="backward() starts from one number.",
@@ -179,6 +199,16 @@ ROWS = (
             "Prepend -100 to the labels for positions that the model puts before its input, leave "
             "these out of the logits, or cut the labels to the positions that are computed.",
         told_by="both numbers are multiples of the samples", sources=("torch-nll-loss",),
+        wordings=(
+            Wording(r"Expected input batch_size \(\d{1,12}\) to match target batch_size \(0\)",
+                "ValueError: Expected input batch_size (1324) to match target batch_size (0).",
+                "The labels are empty: the batch has none, or only one position, which the shift "
+                    "by one uses up.",
+                "Print labels.shape as the collator returns them and as forward gets them. With "
+                    "several GPUs in one process (DataParallel, which a notebook starts) the "
+                    "labels may be split in another way than the inputs: use one GPU, "
+                    "CUDA_VISIBLE_DEVICES=0, or torchrun. Else the collator or "
+                    "remove_unused_columns drops them."),),
     ),
     Cause(id="rows-and-labels",
         errors=("ValueError", "RuntimeError"),

@@ -174,9 +174,12 @@ ROWS = (
         yields_to=("extension-abi-mismatch",), sources=("torch-cpp-extension",),
     ),
     Cause(id="compiled-part-missing",
-        refines=("import-failed", "name-not-in-package", "value-is-none", "module-without-return"),
+        refines=("import-failed", "name-not-in-package", "value-is-none", "module-without-return",
+            "attribute-missing", "property-raised"),
         errors=("ImportError", "ModuleNotFoundError", "RuntimeError", "NotImplementedError"),
-        messages=(r"'NoneType' object has no attribute '(?:causal_conv1d_\w{1,20}|"
+        messages=(r"'_OpNamespace' '(?!aten'|prims?'|quantized'|_?c10d|inductor')\w{1,60}' "
+              r"object has no attribute '\w",
+            r"'NoneType' object has no attribute '(?:causal_conv1d_\w{1,20}|"
               r"selective_scan\w{0,20}|\w{0,40}_cuda)'",
             r"No module named \'(?:MultiScaleDeformableAttention|diff_gaussian_rasterization|"
               r"simple_knn|selective_scan_cuda\w{0,10}|pointnet2_ops|spconv|torch_scatter|"
@@ -187,6 +190,7 @@ ROWS = (
             r"No module named '[\w.]{1,80}\.(?:csrc|data_utils_fast|token_block_utils_fast)'",
             r"cannot import name '(?:_(?:C|ext)\w{0,20}|csrc)'"),
         examples=("ModuleNotFoundError: No module named 'diff_gaussian_rasterization'",
+            "AttributeError: '_OpNamespace' '_C' object has no attribute 'rms_norm'",
             "AttributeError: 'NoneType' object has no attribute 'causal_conv1d_fwd'",
             "ImportError: dynamic module does not define module export function (PyInit__C)",
             "ModuleNotFoundError: No module named 'mmcv._ext'",

@@ -36,6 +36,7 @@ ROWS = (
             r"failed with",
             r"CalledProcessError: Command '?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nvcc|"
             r"cmake)\b",
+            r"Internal Triton PTX codegen error|Failed to translate TritonGPU to LLVM|"
             r"NoValidChoicesError|torch\._dynamo\.exc\.UserError|LoweringException|Inductor IR\]"),
         examples=("ValueError: Unknown CUDA arch (8.9) or GPU not supported",
             "nvcc fatal   : Unsupported gpu architecture 'compute_86'",
@@ -48,6 +49,8 @@ ROWS = (
             "status 1.",
             "AssertionError: Found <class 'sympy.core.relational.GreaterThan'>, which is not a "
             "supported top level IR node. See [Note: Inductor IR]",
+            "RuntimeError: Internal Triton PTX codegen error",
+            "LLVM ERROR: Failed to translate TritonGPU to LLVM IR.",
             "torch._dynamo.exc.UserError: Could not guard on data-dependent expression u0 > 0",
             "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
             "torch._inductor.exc.InductorError: CalledProcessError: Command gcc failed",

@@ -83,8 +83,9 @@ ROWS = (
                 ("ls -l FILE",
                     "doctor scan FILE",
                     "df -h .")),
-            Wording("EOFError|Ran out of input|unexpected (?:end of (?:file|data)|EOF)|invalid "
-                "load key",
+            Wording("EOFError|Ran out of input|"
+                "(?<!syntax error: )unexpected (?:end of (?:file|data)|EOF)|"
+                "invalid load key",
                 "EOFError: Ran out of input",
                 "A file is empty, cut off or another kind of file, or the process at the other "
                 "end of a pipe has ended.",
@@ -129,6 +130,14 @@ ROWS = (
                 "ValueError: high is out of bounds for int32",
                 "On Windows NumPy 1 draws 32-bit integers, and the limit is larger.",
                 "Pass dtype=np.int64 to np.random.randint, or python -m pip install 'numpy>=2'."),
+            Wording(r"unsupported format string passed to \w{1,40}\.__format__",
+                "TypeError: unsupported format string passed to tuple.__format__",
+                "A format such as {loss:.4f} takes one number and got what the message names: a "
+                "tuple of a function that returns several values, an array or a list, or None.",
+                "Take the number out before it is printed: acc, _ = evaluate(...) or value[0] of a "
+                "tuple, .item() of an array with one element, .mean() of one with several. Where "
+                "it is NoneType, look at why nothing was assigned.",
+                more=("TypeError: unsupported format string passed to NoneType.__format__",)),
             Wording("cannot convert float (?:NaN|infinity) to integer",
                 "ValueError: cannot convert float NaN to integer",
                 "A NaN or inf is converted to a whole number.",

@@ -12,13 +12,16 @@ ROWS = (
             "Found no valid file for the classes",
             r"No samples found in dataset|[Cc]annot find valid samples|[Nn]o valid (?:training "
             r")?(?:samples|examples)\b",
-            r"stopped: No training batches|Total length of `?\w{4,20}`? across ranks is zero|No "
-            r"labels found in \S{1,300}\.cache"),
+            r"\bassert (?:num_samples|n_samples|len\((?:\w{1,20}\.){0,2}(?:\w{0,20}_)?(?:dataset|"
+            r"samples|images|imgs)\)) ?(?:> ?0|>= ?1|!= ?0)\b[^\n]{0,200}\n[^\n]{0,30}"
+            r"AssertionError|stopped: No training batches|Total length of `?\w{4,20}`? across "
+            r"ranks is zero|No labels found in \S{1,300}\.cache"),
         examples=("FileNotFoundError: Found no valid file for the classes cats. Supported "
             "extensions are: .jpg",
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",
             "RuntimeError: Cannot find valid samples, check `data/README.md` for the data "
             "format.",
+            '    assert num_samples > 0, "dataset contains images"\nAssertionError: dataset',
             "`Trainer.fit` stopped: No training batches."),
         why="The dataset has no samples, or none that the program can use.",
         fix="Check the path and the filter of the dataset: it has no samples. If it has: its "
@@ -83,11 +86,42 @@ ROWS = (
             "drop_last. Omit prefetch_factor, or set num_workers to 1 or more.",
         sources=("torch-dataloader", "python-exceptions")),
     Cause(id="index-of-list",
-        errors=("IndexError",),
-        messages=("(?:list|tuple|string|pop|assignment) index out of range",
+        errors=("IndexError", "ValueError"),
+        messages=("(?:list|string|pop|assignment) index out of range",
             "pop from empty list"),
         examples=("IndexError: pop from empty list",
             "IndexError: list index out of range"),
+        wordings=(
+            Wording("tuple index out of range",
+                "IndexError: tuple index out of range",
+                "A tuple has fewer entries than the index says. Often it is the shape of a tensor "
+                "or array: x.shape[2] where x has two dimensions.",
+                "Print the tuple, or x.shape, before the line. A single sample without its batch, "
+                "one channel without its dimension, or an array of rows of different lengths has a "
+                "dimension less: add it with unsqueeze or x[None]. Else the tuple has fewer values "
+                "than the line takes, such as the result of a function."),
+            Wording(r"index \d{1,9} is out of bounds for axis \d|"
+                r"(?:names|classes|labels|categories)\w{0,9}\[[^\n]{1,100}\n(?:[^\n]{0,200}\n)?"
+                r"[^\n]{0,30}IndexError: list index out of range",
+                "IndexError: index 4 is out of bounds for axis 1 with size 3",
+                "An index is at or beyond the end of that axis, or of a list of names: often the "
+                "number of a class (one-hot labels, names for a report), else the position of a "
+                "sample.",
+                "Print the index and the shape before the line. For a class print the largest "
+                "label of all sets: the number of classes and the list of names (with the "
+                "background, where it is one) have to reach it. Number the classes from 0 without "
+                "gaps, or set the number to the largest label + 1; leave a mark such as 255 out "
+                "first. For a sample, __len__ or the list of indices is of a longer table.",
+                more=("    n[self.class_names[int(id)]] += 1\nIndexError: list index out of "
+                    "range",)),
+            Wording(r"ValueError: '?[^\n']{1,80}'? is not in list",
+                "ValueError: 'Turbine' is not in list",
+                "list.index or remove looks for an entry that the list does not have: the name of "
+                "a class or of a column, for example, or another spelling of it.",
+                "Print the list and the entry before that line, with repr(): capital letters, "
+                "spaces, a number in place of a text and a mark at the start of the file "
+                "(encoding='utf-8-sig') make another entry. Else the data have a class, or lack a "
+                "column, that the code expects: correct the list of names or the file."),),
         why="A list, tuple or text has fewer entries than the index says; in a dataset, __len__ "
             "counts more samples than there are.",
         fix="Print the index and the length of that list before the line. An index of -100 is a "
@@ -95,8 +129,27 @@ ROWS = (
             "at or behind the end: the list is shorter than the code expects.",
         sources=("python-exceptions",)),
     Cause(id="name-not-registered",
-        errors=("KeyError", "ValueError"),
+        errors=("KeyError", "ValueError", "RuntimeError"),
         refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        wordings=(
+            Wording(r"must contain the key .type., but got",
+                'KeyError: \'`cfg` or `default_args` must contain the key "type", but got '
+                "{'max_epochs': 12}'",
+                "The part of the configuration that the message quotes does not say which class it "
+                "is of: it was written for another release, or replaces the part of the base "
+                "configuration as a whole.",
+                "Give that part its type, such as runner = dict(type='EpochBasedRunner', "
+                "max_epochs=12), or take the configuration of the installed release. "
+                "_delete_=True removes the type of the base as well.",
+                ("python -m pip list | grep -i mm",)),
+            Wording(r"RuntimeError: Unknown model \(\w",
+                "RuntimeError: Unknown model (efficientformer_l1)",
+                "timm has no model of that name: the file that registers it was not imported, the "
+                "name is misspelled, or this release is older than the model.",
+                "Import the module that has @register_model for it before create_model (from "
+                "models import *); else compare with timm.list_models('*NAME*'), and upgrade: "
+                "python -m pip install -U timm.",
+                ('python -c "import timm; print(timm.__version__)"',)),),
         messages=(r"is not in the [^\n]{0,60}registry|No object named .{1,120} found in "
             r".{1,60}registry|(?:is|was) not registered (?:in|with|as)|[Uu]nregistered (?:model|"
             r"dataset|class)",

@@ -54,8 +54,17 @@ ROWS = (
     Cause(id="peer-access-missing",
         refines=("nccl-error",),
         errors=("RuntimeError", "AcceleratorError"),
-        messages=(r"(?<!from \d to \d: )peer access is not supported between these two devices|"
-              r"peer mapping resources exhausted",),
+        messages=(r"(?<!from \d to \d: )peer access is not supported between these two devices",),
+        wordings=(
+            Wording("peer mapping resources exhausted",
+                "RuntimeError: CUDA error: peer mapping resources exhausted",
+                "A GPU has room for eight peers: DataParallel or device_map connects more GPUs "
+                    "than that.",
+                "Start one process for each GPU (torchrun --nproc_per_node=N, accelerate launch "
+                    "--multi_gpu), or show the process eight GPUs at most: "
+                    "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7.",
+                ("nvidia-smi -L",),
+                owner=Owner.JOB),),
         examples=("RuntimeError: CUDA error: peer access is not supported between these two "
               "devices",
             "NCCL WARN Cuda failure 'peer access is not supported between these two devices'"),
@@ -160,6 +169,16 @@ ROWS = (
                 "in place of DataParallel, which copies the model at every step and loses "
                 "attributes that are no parameters or buffers.",
                 ("CUDA_VISIBLE_DEVICES=0 python train.py",)),
+            Wording(r"Input tensor at index \d{1,3} has invalid shape \[[\d, ]{1,80}\], but "
+                r"expected",
+                "RuntimeError: Input tensor at index 1 has invalid shape [1, 452, 32000], but "
+                "expected [1, 477, 32000]",
+                "DataParallel joins the outputs of several GPUs, and the parts of the batch have "
+                "different lengths.",
+                "Start one process for each GPU (torchrun, accelerate launch), or show the program "
+                "one: CUDA_VISIBLE_DEVICES=0. With DataParallel the outputs have to be padded to "
+                "one length, or forward returns the loss alone.",
+                ("CUDA_VISIBLE_DEVICES=0 python train.py",)),
             Wording("An error occurred while generating the dataset",
                 "datasets.exceptions.DatasetGenerationError: An error occurred while generating "
                 "the dataset",
@@ -196,7 +215,8 @@ ROWS = (
               r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
               r"NameError|UnboundLocalError): ",
             r"Direct module loading failed for Unsloth\w{1,40}|AttributeError: _unwrapped_old_gen|"
-              r"Error patching \w{1,40}Trainer"),
+              r"Error patching \w{1,40}Trainer",
+            r"module 'Unsloth\w{1,40}' has no attribute 'Unsloth"),
         examples=('/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n    '
               'ids = inputs["ids"]\n' "TypeError: list indices must be integers or slices, not str",
             '  File "/opt/trl/trainer/utils.py", line 3, in f\n'
@@ -208,7 +228,9 @@ ROWS = (
             "RuntimeError: Direct module loading failed for UnslothGKDTrainer: non-default "
               "argument follows default argument (UnslothGKDTrainer.py, line 620)",
             "AttributeError: _unwrapped_old_generate",
-            "RuntimeError: Unsloth: Please file a bug report! Error patching SFTTrainer"),
+            "RuntimeError: Unsloth: Please file a bug report! Error patching SFTTrainer",
+            "AttributeError: module 'UnslothIterativeSFTTrainer' has no attribute "
+              "'UnslothIterativeSFTTrainer'"),
         why="The error of a call was raised in code of an installed library: the libraries around "
             "it are of other releases than it was written for, or it was given something of "
             "another kind.",

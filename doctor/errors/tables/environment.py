@@ -123,7 +123,7 @@ ROWS = (
             "(local_files_only=True), or check network, proxy and token.",
         sources=("transformers-hub",), owner=Owner.ENVIRONMENT),
     Cause(id="shell-cannot-run-it",
-        refines=("file-missing",),
+        refines=("file-missing", "attribute-missing"),
         wordings=(
             Wording(r"No such file or directory: '(?:git-lfs|git|ffmpeg|ffprobe|nvcc|ninja|gcc|"
                 r"g\+\+|nvidia-smi)'",
@@ -137,7 +137,8 @@ ROWS = (
                 r"axolotl|swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|git|conda|module|"
                 r"source|uv|pip3?|cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: "
                 r"No such file|is not recognized as (?:the name of a cmdlet|an internal or "
-                r"external command)",
+                r"external command)|(?:torchrun|accelerate|deepspeed|python|llamafactory-cli|swift|"
+                r"axolotl)['\x22\u201d]? ?(?:不是内部或外部命令|项识别为)",
                 "bash: accelerate: command not found",
                 "The program is not installed in the environment of this shell or of this node, "
                 "or its directory is not on PATH: the shell of a batch job reads no login "
@@ -154,6 +155,17 @@ ROWS = (
                 "chmod +x FILE, or run it by its interpreter: bash FILE, python FILE.",
                 ("ls -l FILE",),
                 owner=Owner.JOB),
+            Wording(r"line \d{1,6}: syntax error: unexpected end of file|syntax error near "
+                r"unexpected token|"
+                r"\$'\\r': command not found",
+                "train.sh: line 53: syntax error: unexpected end of file",
+                "The shell script itself is wrong: an if, for, quote or bracket is not closed, or "
+                "the file has line ends of Windows.",
+                "bash -n FILE names the place without running it; sed -i 's/\\r$//' FILE removes "
+                "the line ends of Windows. A script for bash is run with bash, not with sh.",
+                ("bash -n train.sh",),
+                owner=Owner.JOB,
+                more=("train.sh: line 3: $'\\r': command not found",)),
             Wording("Unable to locate a modulefile|Lmod has detected the following error",
                 "Lmod has detected the following error: The following module(s) are unknown: "
                 '"cuda/12.9"',
@@ -161,6 +173,13 @@ ROWS = (
                 "module avail cuda on the same partition names those that exist. torch's wheels "
                 "bring CUDA of their own: a training needs a module only to compile extensions.",
                 ("module avail cuda",),
+                owner=Owner.JOB),
+            Wording(r"Error while finding module specification for '[\w./-]{1,80}\.py'",
+                "Error while finding module specification for 'train.py' (AttributeError: module "
+                "'train' has no attribute '__path__')",
+                "python -m takes the name of a module, and got that of a file.",
+                "python train.py, or python -m train without .py (a file in a package: python -m "
+                "package.train, started above the package).",
                 owner=Owner.JOB),
             Wording("attempted relative import",
                 "ImportError: attempted relative import with no known parent package",

@@ -7,7 +7,7 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="factory-gives-no-training",
-        errors=("RuntimeError", "ImportError"), refines=("interrupted",),
+        errors=("RuntimeError", "ImportError"), refines=("interrupted", "lightning-module"),
         wordings=(
             Wording(r"; return \(module, batch\)|the factory returned|the factory's batch is",
                 "the factory returned str; return (module, batch), where module(**batch) or "
@@ -36,7 +36,7 @@ ROWS = (
                 "None."),
             Wording("the LightningModule gives no batch",
                 "the LightningModule gives no batch (train_dataloader: "
-                "MisconfigurationException)",
+                "MisconfigurationException: `train_dataloader` must be implemented)",
                 "The LightningModule has no loader of its own.",
                 "Return the module with a loader: its own after module.setup('fit'), or that of "
                 "its data module.\ndata.setup('fit')\nreturn module, data.train_dataloader()"),

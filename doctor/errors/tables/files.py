@@ -95,7 +95,9 @@ ROWS = (
             r"can't open file '(?P<script>[^'\n]{1,300})': \[Errno 2\]",
             r"(?:Error|Exception): (?:[^\n:]{0,60} )?(?:[Dd]irectory|[Ff]ile|[Pp]ath|[Ff]older|"
             r"[Cc]heckpoint|[Mm]anifest)\b[^\n]{0,300}?(?:does not exist|doesn't exist|not "
-            r"found|is missing|could not be found|cannot be found)"),
+            r"found|is missing|could not be found|cannot be found)",
+            r"(?:Error|Exception): [^\n]{1,300} is not a valid (?:directory|folder|path)\b",
+            r"\bassert os\.path\.(?:exists|isfile|isdir)\([^\n]{1,200}\n[^\n]{0,30}AssertionError"),
         examples=("FileNotFoundError: [Errno 2] No such file or directory: 'data/train.json'",
             "OSError: /models/a does not appear to have a file named config.json.",
             "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
@@ -103,7 +105,9 @@ ROWS = (
             "Exception: Dataset not found.",
             "PermissionError: [Errno 13] Permission denied: '/data/out'",
             "python: can't open file '/job/train.py': [Errno 2] No such file or directory",
-            "CheckpointingException: Checkpoint directory /ckpt/iter_10 does not exist"),
+            "CheckpointingException: Checkpoint directory /ckpt/iter_10 does not exist",
+            "AssertionError: ../trainsets/DIV2K is not a valid directory",
+            "    assert os.path.exists(args.config_file)\nAssertionError"),
         why="A path does not exist on this node or may not be read. The line does not say "
             "whether the configuration is wrong or the storage is not mounted.",
         fix="Check the path as the training's user on the node that reports it: ls -ld PATH; "
@@ -220,11 +224,12 @@ ROWS = (
         messages=("wandb.{0,300}(?:api_key not configured|UsageError)",
             "wandb: ERROR .{0,200}(?:API key|api_key|authenticat)",
             r"wandb\.errors\.(?:errors\.)?(?:CommError|AuthenticationError|UsageError)",
-            "Error while calling W&B API|[Tt]imed out waiting for wandb service"),
+            r"Error while calling W&B API(?!.{0,200}<Response \[5)|[Tt]imed out waiting for wandb "
+            "service"),
         wordings=(
-            Wording(r"wandb.{0,200}(?:<Response \[5\d\d\]>|HTTP 5\d\d|deadline exceeded)",
-                "wandb: ERROR Error while calling W&B API: context deadline exceeded (<Response "
-                "[500]>)",
+            Wording(r"wandb(?:\.errors\.\S{3,60}:|: ERROR (?!Error while calling)).{0,200}"
+                r"(?:<Response \[5\d\d\]>|HTTP 5\d\d|deadline exceeded)",
+                "wandb.errors.CommError: context deadline exceeded (<Response [500]>)",
                 "The server of Weights & Biases failed or did not answer in time; the key is not "
                 "at fault.",
                 "Nothing needs to be corrected where the training went on: what was logged is "

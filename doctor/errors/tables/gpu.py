@@ -9,6 +9,18 @@ from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS
 ROWS = (
     Cause(id="no-kernel-image", code="LOG010",
         title="The build has code for the GPU",
+        wordings=(
+            Wording(r"no kernel image is available[^\n]{0,80}(?:bitsandbytes|csrc[\\/]ops\.cu)",
+                "Error no kernel image is available for execution on the device at line 167 in "
+                    "file D:\\bitsandbytes\\csrc\\ops.cu",
+                "The compiled library of bitsandbytes has no code for this GPU; torch is not "
+                    "concerned.",
+                "Upgrade it: python -m pip install -U bitsandbytes. Builds for Windows of other "
+                    "people (bitsandbytes-windows) are old: uninstall them first. A GPU that the "
+                    "newest release does not support (below compute capability 6.0, for int8 "
+                    "below 7.5) needs another optimizer, adamw_torch, and no 8-bit or 4-bit "
+                    "weights.",
+                ("python -m bitsandbytes",)),),
         messages=(r"no kernel image is available|cudaErrorNoKernelImageForDevice",
             r"CUDA capability sm_\d+a? is not compatible",
             r"which is of compute capability \(CC\) [\d.]{1,6}",

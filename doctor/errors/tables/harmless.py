@@ -12,6 +12,18 @@ ROWS = (
         why="The model switches its cache off by itself.",
         fix="", role="harmless",
     ),
+    Cause(id="wandb-server-slow",
+        messages=(r"ERROR Error while calling W&B API.{0,200}<Response \[5\d\d\]>|"
+            r"api: retrying (?:HTTP )?error.{0,300}wandb",),
+        examples=("wandb: ERROR Error while calling W&B API: context deadline exceeded (<Response "
+              "[500]>)",
+            '{"level":"INFO","msg":"api: retrying HTTP error","status":502,'
+              '"url":"https://api.wandb.ai/files"}'),
+        why="The server of Weights & Biases answered late or not; the client tries again, and "
+            "keeps what was logged in the directory wandb. If something is missing on the page: "
+            "wandb sync --sync-all.",
+        fix="", role="harmless",
+    ),
     Cause(id="default-loss-chosen",
         messages=(r"`?loss_type=None`? was set in the config but it is unrecognized",),
         examples=("`loss_type=None` was set in the config but it is unrecognized. Using the "

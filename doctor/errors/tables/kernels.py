@@ -55,12 +55,15 @@ ROWS = (
         sources=("flash-attention-762", "transformers-28188", "flash-attention-1485"),
         owner=Owner.ENVIRONMENT, next_check="NUM003", code="LOG019"),
     Cause(id="ptxas-arch",
+        refines=("kernel-does-not-fit-gpu",),
         messages=(r"ptxas(?:-\w{1,20})? fatal {1,4}: Value 'sm_\w+' is not defined for option "
             r"'gpu-name'",
             "too old to be supported by the triton GPU compiler",
             r"'sm_\w{1,6}' is not a recognized processor|does not support target 'sm_\w{1,6}'",
             r"ptxas\b.{0,400}--gpu-name=sm_\w{1,6} .{0,400}returned non-zero exit status"),
         examples=("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
+            "NoTritonConfigsError: No valid triton configs.\nptxas fatal   : Value 'sm_120' is "
+            "not defined for option 'gpu-name'",
             "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the "
             "triton GPU compiler, which is used as the backend.",
             "'sm_120' is not a recognized processor for this target (ignoring processor)",

@@ -53,6 +53,7 @@ ROWS = (
         commands=("sysctl fs.inotify",), owner=Owner.ENVIRONMENT),
     Cause(
         id="sample-over-limit",
+        unless=r"deadline exceeded|number of samples exceeded",
         errors=("ValueError", "RuntimeError", "AssertionError", "NotImplementedError"),
         messages=(
             rf"(?:Error|Exception)\b[^\n]{{0,40}}?\b{LENGTH}\w*'?s?\b[^\n]{{0,120}}?\b{BEYOND}\b"

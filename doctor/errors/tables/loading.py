@@ -143,6 +143,7 @@ ROWS = (
             "arrow, a directory of save_to_disk, or a private repository.",
         sources=("datasets-load",)),
     Cause(id="datasets-of-another-release",
+        refines=("attribute-missing",),
         errors=("ValueError", "RuntimeError", "TypeError", "NotImplementedError", "AttributeError"),
         wordings=(
             Wording(r"Unable to avoid copy while creating an array",

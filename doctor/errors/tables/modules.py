@@ -52,14 +52,17 @@ ROWS = (
                 "isinstance(m, nn.Linear): ...), not to the module that holds the layers.",
             ),
             Wording(
-                r"is missing the required \"forward\" function",
+                r"is missing the required \"forward\" function|_forward_unimplemented",
                 'NotImplementedError: Module [ModuleList] is missing the required "forward" '
                 "function",
                 "The module has no forward: its name is misspelt, its indentation wrong, or the "
                 "module only holds others.",
                 "Define forward in the module, at the indentation of its __init__. Call the "
                 "layers of an nn.ModuleList one by one (for layer in self.layers: x = "
-                "layer(x)), or hold them in nn.Sequential; leave out super().forward().",
+                "layer(x)), or hold them in nn.Sequential; leave out super().forward(). "
+                "nn.Sequential(*model.children()) runs the parts one after the other, which fails "
+                "with an nn.ModuleList among them: replace the head in the model instead.",
+                more=('module.py", line 201, in _forward_unimplemented',),
             ),
         ),
         why="A module registers its parts when they are assigned: instances of modules and of "

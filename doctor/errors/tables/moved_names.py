@@ -185,7 +185,7 @@ ROWS = (
         yields_to=("torchvision-code-missing",),
         sources=("transformers-imports",), owner=Owner.ENVIRONMENT),
     Cause(id="module-hidden-by-own-file",
-        refines=("import-failed",),
+        refines=("import-failed", "package-is-hidden"),
         errors=("AttributeError", "ImportError"),
         messages=(r"partially initialized module '[\w.]{1,100}'|most likely due to a circular "
               r"import",),

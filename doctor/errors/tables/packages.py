@@ -211,7 +211,7 @@ ROWS = (
         sources=("python-exceptions",), owner=Owner.ENVIRONMENT),
     Cause(id="import-failed",
         errors=("ImportError",),
-        messages=(r"ModuleNotFoundError: No module named '(?P<module>[\w.]{1,200})'",
+        messages=(r"(?:ModuleNotFound|Import)Error: No module named '?(?P<module>[\w.]{1,200})'?",
             r"ImportError: cannot import name '(?P<name>\w{1,200})' from",
             r"ImportError: Using `\w{1,60}` requires|requires the following packages that were "
             r"not found",
@@ -229,6 +229,21 @@ ROWS = (
         commands=("python -m pip show torch transformers",),
         title="All imports succeed", sources=("python-exceptions",),
         owner=Owner.ENVIRONMENT, code="LOG060"),
+    Cause(id="package-is-hidden",
+        refines=("api-changed", "attribute-missing"),
+        errors=("AttributeError",),
+        messages=(r"module 'torch' has no attribute '(?:__version__|nn|Tensor|tensor|cuda|device|"
+            r"float32|int64|no_grad|utils|optim|load|save|ones|zeros)'",),
+        examples=("AttributeError: module 'torch' has no attribute '__version__'",),
+        why="What was imported is not torch: a file torch.py or a directory torch in the working "
+            "directory, or what an interrupted or failed installation left in site-packages. Every "
+            "release since 0.4 has this name.",
+        fix="Look at which file it is, with the command. For None or a path of your own, rename "
+            "that file or directory, or start elsewhere. Below site-packages: repeat python -m pip "
+            "uninstall torch until none is left, delete what remains of its directory, and "
+            "install it again.",
+        commands=('python -c "import torch; print(torch)"',),
+        sources=("python-exceptions",), owner=Owner.ENVIRONMENT),
     Cause(id="api-changed",
         errors=("TypeError", "AttributeError"),
         refines=("attribute-missing", "property-raised", "call-arguments",
@@ -244,7 +259,9 @@ ROWS = (
             r"bitsandbytes|flash_attn|xformers|triton|numpy|scipy|pandas|sklearn|timm|wandb|"
             r"tokenizers|huggingface_hub|jax|tensorflow|keras|PIL|cv2|apex|megatron|"
             r"vllm)(?:\.[\w.]{1,200})?' has no attribute '\w{1,200}'",
-            r"AttributeError: '?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|"
+            r"AttributeError: '?(?:\w{0,20}(?:SFT|DPO|KTO|ORPO|CPO|PPO|GRPO|RLOO|GKD|Reward|"
+            r"Seq2Seq|"
+            r"Unsloth\w{1,20})Trainer|Trainer|(?:[A-Z]\w{0,40})?(?:TrainingArguments|"
             r"Tokenizer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|"
             r"ForSequenceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|"
             r"DataCollator\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache)(?:' object)? has "

@@ -151,6 +151,29 @@ ROWS = (
                 "that this program saved with its optimizer.",
                 ('python -c "import sys, torch; print(torch.load(sys.argv[1], '
                     "map_location='cpu').keys())\" FILE",)),
+            Wording(r"KeyError: '(?:param_groups|exp_avg|exp_avg_sq)'|"
+                r"state_values\[0\]\[['\x22]step['\x22]\][^\n]{0,100}\n(?:[^\n]{0,200}\n)?"
+                r"[^\n]{0,30}KeyError: 'step'",
+                "KeyError: 'param_groups'",
+                "What is loaded into the optimizer is not the state of this optimizer: another "
+                "object was saved under that name (the scheduler), the checkpoint was stripped for "
+                "inference, another optimizer or another set of parameters wrote it, or DeepSpeed "
+                "and FSDP keep the states in files of their own.",
+                "Print its keys: an optimizer has state and param_groups. To train on from these "
+                "weights load the model alone and start a new optimizer. To resume, load a "
+                "checkpoint that the same optimizer wrote; with DeepSpeed by "
+                "engine.load_checkpoint.",
+                ('python -c "import sys, torch; print(torch.load(sys.argv[1], '
+                    "map_location='cpu').keys())\" FILE",),
+                more=('    state_values[0]["step"]\nKeyError: \'step\'',)),
+            Wording(r"KeyError: Parameter containing",
+                "KeyError: Parameter containing:",
+                "An optimizer or a wrapper looks up what it holds for a parameter, and holds "
+                "nothing for this one: the model was moved, converted or partly replaced after it "
+                "was made, or a loaded state took the place of its own.",
+                "Make the optimizer or the wrapper after the model was moved to its device, "
+                "converted and completed; load a state with optimizer.load_state_dict, which maps "
+                "it to the parameters."),
             Wording("Expected state_dict to be dict-like",
                 "TypeError: Expected state_dict to be dict-like, got <class 'blocks.MLP'>.",
                 "The file holds a whole model.",

@@ -83,8 +83,9 @@ ROWS = (
             r"Found dtype \w{1,40} but expected \w{1,40}",
             "[Ss]ource and destination dtypes match",
             "must have the same (?:scalar type|dtype)",
-            r"Input type \((?!torch\.\w{1,30}Tensor\) and \w{4,6} type \(torch\.cuda|"
-            r"torch\.cuda\.\w{1,30}\) and \w{4,6} type \(torch\.\w{1,30}Tensor\))[^)]{1,80}\) "
+            r"Input type \((?!torch\.\w{1,30}Tensor\) and \w{4,6} type \((?:torch\.cuda|CUDA)|"
+            r"(?:torch\.cuda\.|CUDA)\w{1,30}\) and \w{4,6} type \(torch\.\w{1,30}Tensor\))"
+            r"[^)]{1,80}\) "
             r"and (?:weight|bias) type \([^)]{1,80}\)"),
         examples=("RuntimeError: expected backend CUDA and dtype Float but got backend CUDA and "
             "dtype Half",
@@ -255,7 +256,8 @@ ROWS = (
             "is on cpu but expected (?:them to be )?on gpu|Expected a cuda device, but got: cpu",
             r"Input type \(torch\.cuda\.(?P<on_gpu>\w{1,20})\) and weight type "
             r"\(torch\.(?P=on_gpu)\)|Input type \(torch\.(?P<on_cpu>\w{1,20})\) and weight type "
-            r"\(torch\.cuda\.(?P=on_cpu)\)",
+            r"\(torch\.cuda\.(?P=on_cpu)\)|Input type \(CUDA\w{1,30}\) and \w{4,6} type \(torch\.\w"
+            r"{1,20}Tensor\)|Input type \(torch\.\w{1,20}Tensor\) and \w{4,6} type \(CUDA",
             r"found two different devices|Expected tensor for '\w+' to have the same device as"),
         examples=('RuntimeError: Attempted to set the storage of a tensor on device "cuda:0" to a '
             'storage on different device "cpu".',
@@ -272,6 +274,8 @@ ROWS = (
             "RuntimeError: Tensor for argument weight is on cpu but expected on gpu",
             "RuntimeError: Input type (torch.FloatTensor) and weight type "
             "(torch.cuda.FloatTensor) should be the same",
+            "RuntimeError: Input type (CUDABFloat16Type) and weight type (torch.FloatTensor) "
+            "should be the same",
             "torch._dynamo.exc.TorchRuntimeError: Failed running call_function: Unhandled "
             "FakeTensor Device Propagation for aten.mm.default, found two different devices "
             "cuda:0, cpu",

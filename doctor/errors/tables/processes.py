@@ -137,7 +137,7 @@ ROWS = (
     Cause(id="native-assertion",
         messages=(r"\.(?:cpp|cc|cxx|c|h|hpp):\d{1,6}: .{0,200}Assertion .{1,200} failed\.",
             r"F\d{4} .{0,120}Check failed: ",
-            r"LLVM ERROR: \w{3}"),
+            r"LLVM ERROR: (?!Failed to translate TritonGPU)\w{3}"),
         examples=("python: csrc/aio/py_lib/deepspeed_py_io_handle.cpp:42: int wait(): Assertion "
             "`n_completes >= min_completes' failed.",
             "F1120 12:00:00.000 kernel.cc:12] Check failed: size > 0",

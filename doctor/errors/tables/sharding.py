@@ -218,7 +218,8 @@ ROWS = (
         messages=("actor died because of an error raised in its creation task",
             "(?:The|an) actor died unexpectedly before finishing",
             "actor is dead because its worker process has died",
-            "A worker died or was killed while executing a task"),
+            "A worker died or was killed while executing a task(?: by an unexpected system "
+            "error)?"),
         examples=("ray.exceptions.RayActorError: The actor died because of an error raised in "
             "its creation task",
             "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 PRODUCT = (
     r"shapes cannot be multiplied|mat1 dim 1 must match mat2 dim 0",
@@ -73,16 +73,23 @@ ROWS = (
               r"multi-target not supported",
             SAME_SIZE,
             r"0D or 1D target tensor expected, multi-target not supported",
-            r"only batches of spatial targets supported",
-            r"too many values to unpack"),
+            r"only batches of spatial targets supported"),
+        wordings=(
+            Wording(r"too many values to unpack",
+                "ValueError: too many values to unpack (expected 2)",
+                "The line has a name for each dimension of a tensor or array, which has more of "
+                    "them.",
+                "Print the shape before the line. Pictures or tokens of a processor "
+                    "(return_tensors='pt') have a dimension of samples already: "
+                    "pixel_values.squeeze(0) in the dataset, before the collator adds its own. A "
+                    "colour picture has channels: height, width = picture.shape[:2]."),),
         examples=("UserWarning: Using a target size (torch.Size([64])) that is different to the "
               "input size (torch.Size([64, 1])). This will likely lead to incorrect results due to "
               "broadcasting.",
             SAME_SIZE_EXAMPLE,
             "RuntimeError: 0D or 1D target tensor expected, multi-target not supported",
             "RuntimeError: only batches of spatial targets supported (3D tensors) but got targets "
-              "of dimension: 4",
-            "ValueError: too many values to unpack (expected 2)"),
+              "of dimension: 4"),
         why="One of prediction and target has a dimension that the other lacks: one of size 1, or "
             "that of one-hot labels.",
         fix="Remove it with squeeze: labels.squeeze(1), or prediction.squeeze(-1). argmax(1) turns "
@@ -121,12 +128,20 @@ ROWS = (
         told_by="the size that is expected stands in another dimension", sources=("torch-docs",),
     ),
     Cause(id="missing-dimension",
-        errors=("RuntimeError",),
+        errors=("RuntimeError", "ValueError"),
         messages=(BROADCAST,
             CHANNELS,
             r"Index tensor must have the same number of dimensions as",
             r"expanded size of the tensor \(\d{1,12}\) must match the existing size",
             r"Size does not match at dimension \d+ expected index"),
+        wordings=(
+            Wording(r"not enough values to unpack \(expected [2-9], got [2-9]\)",
+                "ValueError: not enough values to unpack (expected 4, got 3)",
+                "The line has a name for each dimension of a tensor or array, which has fewer of "
+                    "them.",
+                "Print the shape before the line. A single sample lacks the dimension of samples, "
+                    "x.unsqueeze(0); a grey picture lacks that of channels, x.unsqueeze(1) in a "
+                    "batch."),),
         examples=(BROADCAST_EXAMPLE,
             CHANNELS_EXAMPLE,
             "RuntimeError: Index tensor must have the same number of dimensions as input tensor",

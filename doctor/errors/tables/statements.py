@@ -193,7 +193,20 @@ ROWS = (
                 "job script; look also into what it puts together from variables.",
             ),
             Wording(
-                r"\.py: error: argument [^\n]{1,300}: (?!invalid choice)",
+                r": error: argument [^\n]{1,300}: invalid (?:typing\.(?:Optional|Union|List)\b|"
+                r"Optional\b)",
+                "fairseq-train: error: argument --max-tokens: invalid typing.Optional[int] value: "
+                "'4096'",
+                "argparse gets a type hint, which cannot be called with the text. In a program "
+                "that makes its arguments from the types of a configuration, it is older than "
+                "this Python, which writes the hints in another way.",
+                "In your own code pass the type itself: add_argument(..., type=int). Upgrade the "
+                "program otherwise (fairseq from its main branch), or run it with the Python that "
+                "its release names.",
+                ("python --version",),
+            ),
+            Wording(
+                r"\.py: error: argument [^\n]{1,300}: (?!invalid (?:choice|typing\.|Optional\b))",
                 "train.py: error: argument --fp16: Truthy value expected: got s",
                 "An argument of the command line has a value of another type than it takes, or "
                 "none.",
@@ -218,7 +231,8 @@ ROWS = (
                 "upgrade the program: it describes another release than the installed one.",
             ),
             Wording(
-                r"is not a valid \w|is not (?:a )?(?:recogni[sz]ed|supported|allowed|known) "
+                r"is not a valid (?!directory|path|file|folder|url|JSON|image|checkpoint)\w|"
+                r"is not (?:a )?(?:recogni[sz]ed|supported|allowed|known) "
                 r"(?:value|"
                 r"option|choice|type|name|backend|optimizer|scheduler|model|dtype|format|strategy)|"
                 r"(?:select|choose|pick|expected|be|is|are) (?:either )?one of:? ?[\[({'`\"]|"
@@ -226,7 +240,8 @@ ROWS = (
                 r"(?:option|choice|value|type|name|key|backend)s? (?:are|is|:)|"
                 r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:\w{1,20} )?(?:optimizer|"
                 r"scheduler|lr_scheduler|"
-                r"strategy|backend|model type|loss|dtype|precision|value|template|method|format)\b|"
+                r"strategy|backend|model type|loss|dtype|precision|value|template|method|"
+                r"format(?! string))\b|"
                 r"(?:Unknown|Unsupported|Invalid|Unrecognized) \w{1,40}(?: \w{1,40})?:? ?['\"`]",
                 "ValueError: fsdp2 is not a valid FSDPOption, please select one of ['full_shard']",
                 "An option has a value that the installed version does not know.",
@@ -241,7 +256,7 @@ ROWS = (
                 r"enable|"
                 r"have) both|"
                 r"(?:is|are) (?:not compatible|incompatible|not supported) (?:together )?with\b|"
-                r"conflicts? with\b|in conflict with|[Oo]nly one of\b",
+                r"conflicts? with\b|in conflict with|[Oo]nly one of\b|specified in both\b",
                 "ValueError: `--mixed_precision` arg cannot be set to `bf16` when `fp16` is set "
                 "in the DeepSpeed config file.",
                 "Two settings that exclude each other are both on; one often stands where nobody "
@@ -389,12 +404,13 @@ ROWS = (
     ),
     Cause(
         id="assertion-without-text",
-        messages=(r"\bassert [^\n]{3,300}\n[^\n]{0,30}AssertionError\s{0,3}(?:\n|$)",),
+        messages=(r"\bassert ?(?: |\()[^\n]{3,300}\n[^\n]{0,30}AssertionError\s{0,3}(?:\n|$)",),
         examples=("    assert len(self.files) > 0\nAssertionError\n",),
         why="A condition that the program asserts does not hold, and it says no more than the "
         "line above AssertionError.",
         fix="Read that line: a length of 0 is a path or a directory without the files that it "
-        "looks for, a type or a device is of an argument that was handed over. Print its names "
+        "looks for; coordinates in the wrong order (x1 < x2) are of a box in a label file, which "
+        "has to be corrected or left out; a type or a device is of an argument. Print its names "
         "just before it, and look at the last frame of your own code.",
         quotes=True,
         sources=("python-exceptions",),

@@ -7,7 +7,8 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="trainer-settings",
         errors=("ValueError", "AttributeError", "ConfigError"),
-        refines=("pip-refuses", "settings-refused"),
+        refines=("pip-refuses", "settings-refused", "api-changed", "attribute-missing",
+            "property-raised"),
         wordings=(
             Wording("load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",
                 "ValueError: --load_best_model_at_end requires the save and eval strategy to "
@@ -63,6 +64,34 @@ ROWS = (
                 "answer, or which the attention must keep apart.",
                 "packing=False with that collator, or completion_only_loss=True (columns prompt "
                 "and completion) in newer TRL, which packs with masks and a flash attention."),
+            Wording(r"'TrainingArguments' object has no attribute '(?:model_init_kwargs|"
+                r"ref_model_init_kwargs|dataset_num_proc|dataset_text_field|dataset_kwargs|"
+                r"max_seq_length|max_length|max_prompt_length|max_completion_length|padding_value|"
+                r"padding_free|packing|beta|loss_type|disable_dropout|precompute_ref_log_probs|"
+                r"num_generations|predict_with_generate|generation_\w{1,20}|"
+                r"sortish_sampler)'",
+                "AttributeError: 'TrainingArguments' object has no attribute 'model_init_kwargs'",
+                "A trainer of TRL, or Seq2SeqTrainer, got TrainingArguments, which lack its own "
+                "settings.",
+                "Pass the configuration of that trainer in place of TrainingArguments, with the "
+                "same arguments: DPOConfig for DPOTrainer, SFTConfig for SFTTrainer, "
+                "RewardConfig for RewardTrainer, Seq2SeqTrainingArguments for Seq2SeqTrainer.",
+                ("python -m pip show trl transformers",)),
+            Wording(r"padding_free=True` without packing",
+                "ValueError: When `padding_free=True` without packing, `max_length` is not "
+                "enforced.",
+                "Without padding the samples of a batch are one long sequence, which nothing cuts "
+                "to max_length (Unsloth and newer TRL refuse this).",
+                "Set packing=True with packing_strategy='bfd', or max_length=None for samples "
+                "that are cut already, or padding_free=False."),
+            Wording(r"ModelFor\w{2,20}WithValueHead' object has no attribute",
+                "AttributeError: 'AutoModelForCausalLMWithValueHead' object has no attribute "
+                "'warnings_issued'",
+                "The model has a value head: a wrapper of older TRL for PPO, which lacks the "
+                "attributes of a transformers model.",
+                "Pass AutoModelForCausalLM (or its name) to GRPO, DPO and SFT. PPO since TRL 0.12 "
+                "takes a model and a separate value_model. The wrapped model is "
+                "model.pretrained_model."),
             Wording("training requires a train_dataset",
                 "ValueError: Trainer: training requires a train_dataset.",
                 "The Trainer got no train_dataset.",

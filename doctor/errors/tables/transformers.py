@@ -94,7 +94,8 @@ ROWS = (
     ),
     Cause(id="adapter-modules",
         errors=("ValueError",),
-        messages=(r"not found in the base model",),
+        messages=(r"(?<!Target modules \[\] )(?<!Target modules set\(\) )not found in the base "
+            r"model",),
         examples=("NoMatchingPeftModuleError: Target modules {'value', 'query'} not found in the "
               "base model. Please check the target modules and try again.",),
         wordings=(
@@ -108,7 +109,16 @@ ROWS = (
                     'parts of their names (["q_proj", "k_proj", "v_proj", "o_proj"]), which the '
                     "command lists.",
                 ('python -c "import sys, transformers as t; '
-                      'print(t.AutoModelForCausalLM.from_pretrained(sys.argv[1]))" MODEL',)),),
+                      'print(t.AutoModelForCausalLM.from_pretrained(sys.argv[1]))" MODEL',)),
+            Wording(r"Target modules (?:\[\]|set\(\)) not found",
+                "ValueError: Target modules [] not found in the base model. Please check the "
+                    "target modules and try again.",
+                "The list of names is empty: the function that collects them looks for another "
+                    "class than the model's layers have (bnb.nn.Linear4bit in a model that is not "
+                    "quantized, nn.Linear in GPT-2, whose layers are Conv1D), or the model has an "
+                    "adapter already.",
+                'Let PEFT find them, LoraConfig(target_modules="all-linear"), or look for the '
+                    "class that print(model) shows. Call get_peft_model once only."),),
         why="target_modules names no module of this model.",
         fix="Choose target_modules among the linear modules of this model (model.named_modules()), "
             "or pass target_modules='all-linear'.",
@@ -139,6 +149,7 @@ ROWS = (
         commands=("python -m pip show flash-attn torch",), sources=("transformers-modeling",),
     ),
     Cause(id="lightning-module",
+        refines=("settings-refused", "api-changed", "attribute-missing"),
         errors=("AttributeError", "KeyError", "RuntimeError", "MisconfigurationException"),
         wordings=(
             Wording(r"'AttributeDict' object has no attribute|Missing attribute \"",
@@ -176,6 +187,36 @@ ROWS = (
                 "override lr_scheduler_step.",
                 ("python -m pip show torch pytorch-lightning lightning",),
                 owner=Owner.ENVIRONMENT),
+            Wording(r"No `?(?:test|val|predict|train)\w{0,8}_dataloader|"
+                r"`?(?:train|val|test|predict)_dataloader`? must be implemented",
+                "MisconfigurationException: No `test_dataloader()` method defined to run "
+                "`Trainer.test`.",
+                "The Trainer is to run a stage for which it got no data: trainer.test after a "
+                "training that itself ended well, or a loader that this release takes from another "
+                "place.",
+                "Pass the loader or the datamodule to that call (trainer.fit(model, "
+                "datamodule=dm), trainer.test(model, dataloaders=loader)), define the method, or "
+                "leave the call out. A program for Lightning 1.x: install the release that its "
+                "requirements name.",
+                more=("MisconfigurationException: `train_dataloader` must be implemented to be "
+                "used with the Lightning Trainer",)),
+            Wording("not compatible with an interactive environment",
+                "MisconfigurationException: `Trainer(strategy='ddp')` is not compatible with an "
+                "interactive environment. Run your code as a script, or choose one of the "
+                "compatible strategies",
+                "In a notebook Lightning cannot start the notebook's code again, once for each "
+                "GPU, as this strategy does.",
+                "Run the training as a script, or set strategy='ddp_notebook' (devices=1 on one "
+                "GPU), with nothing on the GPU before fit."),
+            Wording(r"type object 'Trainer' has no attribute '(?:add_argparse_args|"
+                r"from_argparse_args)'",
+                "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
+                "Lightning 2.0 removed add_argparse_args and from_argparse_args of the Trainer.",
+                "Install the version that the program was written for: python -m pip install "
+                "'pytorch-lightning<2'; or define the arguments in the program and pass them: "
+                "Trainer(max_epochs=args.max_epochs).",
+                ("python -m pip install 'pytorch-lightning<2'",),
+                owner=Owner.ENVIRONMENT),
             Wording("multiple optimizers is only supported with manual optimization",
                 "RuntimeError: Training with multiple optimizers is only supported with manual "
                 "optimization. Set `self.automatic_optimization = False`, then access your "
@@ -190,13 +231,17 @@ ROWS = (
             "torch.",
         sources=("lightning-module-file", "lightning-optimizers")),
     Cause(id="state-dict-keys",
-        errors=("RuntimeError",),
+        errors=("RuntimeError", "KeyError"),
         messages=(r"loading state_dict for", r"Missing key\(s\) in state_dict",
-            r"Unexpected key\(s\) in state_dict"),
+            r"Unexpected key\(s\) in state_dict",
+            r"KeyError: '\w{1,60}(?:\.\w{1,60}){1,12}\.(?:weight|bias|\w{1,40}_table|running_mean|"
+            r"running_var|gamma|beta|lora_[AB]\w{0,10})'"),
+        refines=("missing-key",),
         examples=("RuntimeError: Error(s) in loading state_dict for Net:\n"
               '\tUnexpected key(s) in state_dict: "module.fc.weight".',
             "RuntimeError: Error(s) in loading state_dict for Deeper: Missing key(s) in "
-              'state_dict: "norm.weight", "norm.bias". '),
+              'state_dict: "norm.weight", "norm.bias". ',
+            "KeyError: 'backbone.stages.0.blocks.0.attn.w_msa.relative_position_bias_table'"),
         why="The file's names or shapes are not those of the model: a prefix of a wrapper, a whole "
             "checkpoint around the weights, another model, or a head of another size.",
         fix="Compare the keys. Where each unexpected key is a missing one with a prefix (module. "

@@ -20,15 +20,29 @@ ROWS = (
         sources=("python-exceptions",)),
     Cause(id="attribute-missing",
         errors=("AttributeError",),
-        messages=(r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|"
+        messages=(r"'(?!AttributeDict'|NoneType'|DataParallel'|"
             r"DistributedDataParallel'|OptimizedModule')[\w.]{1,80}' object has no attribute "
             r"'\w+'",
             r"AttributeError: (?:type object '\w{1,80}'|\w{1,80}) has no attribute '?\w"),
+        wordings=(
+            Wording(r"AttributeError: module '[\w.]{1,80}' has no attribute '",
+                "AttributeError: module 'segmenter' has no attribute 'summary'",
+                "The module that was imported has no such name: it is of another release than the "
+                "code, another copy than the one that was meant, or a file of the program that has "
+                "the name of a package.",
+                "Look at which file it is: print(MODULE.__file__). One below site-packages: "
+                "upgrade it, or install the release that the code was written for; for a project "
+                "that was cloned, uninstall the old copy and pip install -e . in the clone. One of "
+                "your own, or None (a directory without __init__.py): rename it, or add the name "
+                "to it.",
+                ('python -c "import MODULE; print(MODULE.__file__)"',),
+                owner=Owner.ENVIRONMENT),
+            ),
         examples=("AttributeError: 'Net' object has no attribute 'fc2'",
             "AttributeError: type object 'Net' has no attribute 'build'"),
         told_by="__init__ of the class assigns no such name",
-        why="The object has no such attribute: another spelling, another class than expected, "
-            "or a dict instead of an object.",
+        why="The object has no such attribute: another spelling, another class than expected (a "
+            "tuple or list of several objects in place of one), or a dict instead of an object.",
         fix="Compare the name with what __init__ assigns (the class in the message is what the "
             "object is), and read a dict with value['name']. Where the class is not yours, the "
             "program and that library, or two parts of a repository, are of different releases: "
@@ -73,8 +87,20 @@ ROWS = (
             "TypeError: forward() got an unexpected keyword argument 'labels'",
             "TypeError: Linear.__init__() missing 1 required positional argument: 'out_features'"),
         why="The function takes other arguments: another name, a missing one, or one too many.",
-        fix="Compare the call with the signature, help(function); a library renames arguments "
-            "between releases (pip show names the version).",
+        fix="Compare the call with the signature, help(function). Where the function is a "
+            "library's, its installed release is older or newer than the code: install the one "
+            "that the requirements of the code name, or remove the argument.",
+        wordings=(
+            Wording(r"Error (?:instantiating|in call to target) '[^'\n]{1,200}' ?:\s{0,3}"
+                r"[^\n]{0,200}(?:missing \d|unexpected keyword|multiple values for)",
+                "TypeError: Error instantiating 'lib.data.Reader' : __init__() missing 2 required "
+                "positional arguments: 'opt' and 'meta'",
+                "hydra makes the object from the configuration, whose keys are other than the "
+                "arguments of the class that _target_ names.",
+                "Compare the keys beside _target_ with __init__ of that class: add what is "
+                "missing, to the file or with +group.key=value, and remove what it does not take. "
+                "Arguments that the code passes to instantiate() count as well; with another "
+                "release of hydra (before 1.1) nested ones are not made first."),),
         sources=("python-exceptions",)),
     Cause(id="python-too-old",
         errors=("TypeError",), refines=("value-is-none", "module-without-return"),
