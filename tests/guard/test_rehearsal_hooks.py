@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -183,6 +185,30 @@ def test_an_evaluation_with_graphs_is_told_from_a_training_step(
         patches.remove()
     found = [each["graphs"] for each in recorded(tmp_path) if each["kind"] == "evaluated"]
     assert found == graphs
+
+
+def test_a_model_is_copied_and_saved_while_it_is_evaluated(watched: Any, tmp_path: Path) -> None:
+    from doctor.guard.patches import Patches
+
+    patches = Patches()
+    watched.evaluations.install(patches)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 1))
+    try:
+        watched.begin()
+        model.eval()
+        assert model._forward_pre_hooks  # it is observed
+        copied = copy.deepcopy(model)
+        torch.save(model, tmp_path / "model.pt")
+        read = torch.load(tmp_path / "model.pt", weights_only=False)
+        inputs = torch.ones(2, 3)
+        calls = watched.evaluations.current.calls
+        with torch.no_grad():
+            results = [copied(inputs), read(inputs), pickle.loads(pickle.dumps(model))(inputs)]
+        assert watched.evaluations.current.calls == calls
+        assert all(torch.equal(each, results[0]) for each in results)
+        model(inputs)
+    finally:
+        patches.remove()
 
 
 @pytest.mark.parametrize(

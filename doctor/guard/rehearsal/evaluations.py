@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import time
 import weakref
 from types import ModuleType
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from ..foreign import Foreign
 from ..modes import mode_matters
@@ -26,6 +27,20 @@ TURNS = 5
 """Times that the first batch comes again. Our own number."""
 MOST, MOST_LISTED = 100, 6
 """Evaluations that are recorded, and those at which lists of tensors are looked for."""
+
+
+class Hook:
+    """Calls what it is given. A copy of it, or one from a file, does nothing: programs copy and
+    save a model while they evaluate it."""
+
+    def __init__(self, called: Callable[..., None]) -> None:
+        self._called = called
+
+    def __call__(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
+        self._called(module, args, kwargs)
+
+    def __reduce__(self) -> Tuple[Foreign, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")  # takes three arguments
 
 
 class Evaluation:
@@ -145,7 +160,7 @@ class Evaluations:
             self.current.lists = lists_of_tensors(self.torch)
         self.current.module = weakref.ref(module) if trained else None
         for each in (module, *module.children()):  # Lightning calls what the module contains
-            handle = each.register_forward_pre_hook(self._called, with_kwargs=True)
+            handle = each.register_forward_pre_hook(Hook(self._called), with_kwargs=True)
             self._handles.append(handle)
 
     def _called(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
