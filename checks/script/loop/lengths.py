@@ -100,9 +100,12 @@ def inverted(reading: Training) -> Iterator[Match]:
         bare = EVERY.fullmatch(text.strip().strip("()")) if branch.kind == "if" else None
         if not bare or branch.guard:
             continue
-        for n, call in enumerate(reading.calls):
+        acts = [each for each in reading.calls if each.method in ACTS]
+        if any((number, 1) in each.arms for each in acts):
+            continue  # the else acts in each of these steps
+        for call in acts:
             held = [arm for b, arm in call.arms if b == number]
-            if held == [0] and call.method in ACTS and call.loops and n:
+            if held == [0] and call.loops:
                 message = (
                     f"`{text.strip()}` is true in all steps but each of these: == 0 is missing"
                 )
