@@ -112,7 +112,7 @@ def _is_bad(saved: Foreign) -> Optional[bool]:
         return False
     plain = type(tensor).__name__ in ("Tensor", "Parameter") and not tensor.is_complex()
     if not plain or str(tensor.layout) != "torch.strided" or tensor.numel() > MOST_ELEMENTS:
-        return None  # a part of a tensor: its largest value would be asked of all ranks
+        return None  # such as a part of one on several ranks, or a quantized one
     if not tensor.numel():
         return False
     largest = float(tensor.detach().amax())
