@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -38,9 +39,7 @@ def not_tried(rehearsal: Rehearsal, name: StageName) -> Verdict | None:
     if stage.tried:
         return None
     text = f"not tried, because {shown(stage.reason, 300)}"
-    if stage.out_of_time:
-        return unknown(f"{text}: a larger --budget, or fewer steps of the command, shows it")
-    return skip(text)
+    return unknown(text) if stage.out_of_time else skip(text)
 
 
 def unobserved(run: RehearsedRun | None) -> Verdict | None:
@@ -75,8 +74,11 @@ def place(run: RehearsedRun) -> str:
 
 
 def _printed_place(run: RehearsedRun) -> str:
-    """The last line of the user's in a traceback that was printed before torch was imported."""
-    for line in reversed(run.tail):
+    """The last line of the user's in a traceback that was printed before torch was imported, and
+    that ends what was printed: another may have been caught."""
+    if not run.tail or error_in(run.tail[-1]) is None:
+        return ""
+    for line in itertools.takewhile(lambda line: line.startswith("  "), run.tail[-2::-1]):
         match = FRAME.match(line)
         if match and not any(part in match[1] for part in LIBRARIES):
             return f"{match[1]}:{match[2]}"

@@ -161,7 +161,8 @@ UNREAD = (
 )
 NAME_FIX = (
     "Build the path of the checkpoint in one place, a function or a variable, for the save and for "
-    "the load: the load looks for a file by another name than the save writes."
+    "the load: when it resumes, there is no file by the name that the load looks for. If it holds "
+    "something else, such as the optimizer's state, save that, too."
 )
 BEST_FIX = (
     "Save the best result so far with the step, and load it: one that begins anew lets the first "

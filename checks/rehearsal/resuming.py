@@ -42,7 +42,9 @@ CUT_OFF = re.compile(
     r"|pickle data was truncated|IncompleteBuffer|HeaderTooLarge|HeaderTooSmall"
 )
 """In errors of readers of files that are not whole."""
-MISSING = re.compile(r"No such file or directory: '([^']{1,300})'")
+MISSING = re.compile(r"No such file or directory: '([^']{1,1000})'")
+OUTPUT = re.compile(r"/.*/doctor-rehearsal-\d+/outputs/stop/")
+"""Before the names of files in {output}."""
 COMMAND = "--resume-command"
 """The request where the user gave a command of its own."""
 SLOW = 3
@@ -231,14 +233,15 @@ def _broken(run: RehearsedRun, found: Resumed | None, stopped: RehearsedRun | No
 
 
 def _other_name(error: GuardError | None, stopped: RehearsedRun | None) -> str:
-    """What was saved in the directory of a file that the resume does not find; "" for none."""
+    """What was saved as such a file in the directory of one that is not found; "" for none."""
     match = MISSING.search(error.message) if error is not None else None
     if match is None or stopped is None:
         return ""
-    directory = PurePath(match[1]).parent.name
-    saved = (each.path for each in stopped.checkpoints)
-    found = next((path for path in saved if PurePath(path).parent.name == directory), "")
-    return f"{shown(found, 200)} was saved there" if found and directory else ""
+    missing = PurePath(OUTPUT.sub("", match[1], count=1))
+    saved = (PurePath(each.path) for each in stopped.checkpoints)
+    alike = (p for p in saved if (p.parent, p.suffix) == (missing.parent, missing.suffix))
+    found = next(alike, None) if missing.parent.name else None
+    return f"what was saved is {shown(str(found), 200)}" if found is not None else ""
 
 
 def _from_start(found: Resumed, checkpoints: Sequence[OnDisk]) -> Verdict:

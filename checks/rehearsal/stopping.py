@@ -229,7 +229,7 @@ def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
     if planned and not any(each.step for each in run.saved):
         return note(f"{ended} without saving{_lost(run)}", fix=SAVE_EARLIER)
     if not run.handled_by and _steps(run) - _newest(run) <= STOPPED_AFTER:
-        return ok(f"{ended} without saving, as nothing handles the signal{_lost(run)}")
+        return ok(f"{ended} without saving{_lost(run)}")
     return note(
         f"{ended} without saving{_lost(run)}",
         fix="Nothing, if that is acceptable. Else save in a handler of the signal, and ask the "
@@ -283,7 +283,7 @@ STOPS = Check(
     "often 30 s. What is half written then is the newest checkpoint.",
     passes=(
         "it saved, ended within --grace with all its processes, and all files are whole",
-        "nothing handles the signal, and the last save lies right before it",
+        "no handler of the signal is known, and the last save lies right before it",
     ),
     notes=(
         "it ended without saving: the steps that are lost are counted",

@@ -46,7 +46,7 @@ class Diagnosis:
         self._reason: tuple[str, str] | None = None
         """What made the first loss that is not finite: a cause, and a text; "" where its graph
         does not show it."""
-        self._seen: tuple[str, Foreign] = "", None
+        self._seen = origins.NONE
         """Beside which parameter its graph first keeps a value that is not finite."""
         self._growth: str | None = None
         self._sums = False
@@ -78,7 +78,7 @@ class Diagnosis:
             node = getattr(loss, "grad_fn", None)
             self._reason = ("", "") if node is None else loss_graphs.not_finite(node)
             self._sums = node is not None and loss_graphs.is_sum(node)
-            self._seen = ("", None) if node is None else origins.first_seen(node)
+            self._seen = origins.NONE if node is None else origins.first_seen(node)
 
     def with_cause(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
         """The alarm, with what made the loss or its derivative, or with the steps before it where
@@ -203,12 +203,13 @@ class Diagnosis:
         )
 
     def _layer(self, parameters: list[tuple[str, Foreign]]) -> str:
-        """The layer that gets the first values that are not finite, or after which they are."""
-        how, parameter = self._seen
+        """The layer beside the first value that is seen not to be finite."""
+        how, found = self._seen
+        parameter = None if found is None else found()
         name = next((name for name, each in parameters if each is parameter), "")
         layer = name.rpartition(".")[0] or name
         where = {"in": "what {} gets", "after": "what is computed after {}"}.get(how, "")
-        return f", in {where.format(layer)}" if layer and where else ""
+        return f", seen first in {where.format(layer)}" if layer and where else ""
 
 
 def checkpoint_warned() -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import weakref
 from typing import Callable
 
-from . import codes, loss_graphs, loss_pairs
+from . import codes, loss_graphs
 from . import thresholds as limit
 from .batches import Batches
 from .context import Context
@@ -145,9 +145,6 @@ class Early:
 
     def _look_for_misfit(self, node: Foreign) -> None:
         cause, text = loss_graphs.misfit(node)
-        if not text:
-            joined = loss_pairs.joined(node)
-            cause, text = joined if joined[0] else (cause, text)
         self._context.tally.graphs += cause != "none"
         classes = loss_graphs.classes(node)
         self.classes = classes if self.classes in (-1, classes) else 0

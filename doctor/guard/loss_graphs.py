@@ -111,7 +111,7 @@ def classes(root: Foreign) -> int:
     return int(sizes[1] if len(sizes) > 1 else sizes[0])
 
 
-def below(node: Foreign) -> Foreign:
+def _below(node: Foreign) -> Foreign:
     """What a node got, before its shape was changed."""
     while True:
         parents = node.next_functions
@@ -120,7 +120,7 @@ def below(node: Foreign) -> Foreign:
             return node
 
 
-def gains_an_axis(node: Foreign) -> bool:
+def _gains_an_axis(node: Foreign) -> bool:
     """Whether unsqueeze() or [:, None] is between a node and what computed its input."""
     parents = [parent for parent, _ in node.next_functions if parent is not None]
     while parents and kind(parents[0]) in LAYOUT | {"ExpandBackward0"}:
@@ -164,14 +164,14 @@ def _of_logits(text: str) -> Callable[[Foreign], tuple[str, str]]:
     """The rule of a loss that expects logits; `text` with the activation that it gets."""
 
     def rule(node: Foreign) -> tuple[str, str]:
-        name = kind(below(node))
+        name = kind(_below(node))
         return ("logits", text.format(BOUNDED[name])) if name in BOUNDED else ("", "")
 
     return rule
 
 
 def _negative_likelihood(node: Foreign) -> tuple[str, str]:
-    under, aligns = below(node), kind(node).startswith("Ctc")
+    under, aligns = _below(node), kind(node).startswith("Ctc")
     name = kind(under)
     if name == "LogSoftmaxBackward0" and not aligns:
         sizes, dim = shape(under), getattr(under, "_saved_dim", None)
@@ -196,17 +196,17 @@ def _distance(node: Foreign) -> tuple[str, str]:
     own, theirs = shape(node) or shape(first), shape(first)
     if kind(node) == "SubBackward0":
         if expanded:
-            first, theirs = below(first), tuple(first._saved_self_sym_sizes)
+            first, theirs = _below(first), tuple(first._saved_self_sym_sizes)
         computed = [parent for parent, _ in node.next_functions if parent is not None]
-        scores = {kind(first), kind(below(node))} & (SCORES | PICKED)
-        pairs = len(computed) != 1 or not scores or gains_an_axis(node)
+        scores = {kind(first), kind(_below(node))} & (SCORES | PICKED)
+        pairs = len(computed) != 1 or not scores or _gains_an_axis(node)
     else:
         target: Foreign = getattr(node, "_saved_target", None) if expanded else None
         pairs = target is None or 0 not in target.stride()
         if not pairs:
             own, theirs = tuple(target.shape), tuple(first._saved_self_sym_sizes)
             # Of quantiles each is beside each target; a weight of each pair follows.
-            pairs = not getattr(node, "_saved_reduction", 1) and gains_an_axis(node)
+            pairs = not getattr(node, "_saved_reduction", 1) and _gains_an_axis(node)
     if pairs:
         return "", ""  # on purpose, or of one shape
     if len(own) == 2 and own[0] == own[1] > 1 and list(theirs) in ([own[0], 1], [own[0]]):

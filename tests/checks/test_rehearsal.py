@@ -498,8 +498,9 @@ def test_states_that_went_to_other_parameters_are_no_error_of_sizes() -> None:
 
 
 @pytest.mark.parametrize("observed", [False, True])
-def test_a_traceback_before_torch_names_the_users_line(observed: bool) -> None:
-    tail = (
+@pytest.mark.parametrize("caught", [False, True])
+def test_a_traceback_before_torch_names_the_users_line(observed: bool, caught: bool) -> None:
+    tail: tuple[str, ...] = (
         "Traceback (most recent call last):",
         '  File "/a/train.py", line 7, in <module>',
         "    main()",
@@ -508,13 +509,24 @@ def test_a_traceback_before_torch_names_the_users_line(observed: bool) -> None:
         '  File "/v/lib/python3.12/site-packages/pandas/core.py", line 9, in __setitem__',
         "ValueError: assignment destination is read-only",
     )
+    tail += ("OSError: no GPU",) if caught else ()
     fields: dict[str, Any] = {} if observed else {"ranks": ()}
     found = findings(with_run(code=1, tail=tail, **fields))["RHS003"]
-    assert ("at utils/track.py:30: ValueError" in found.verdict.summary) is not observed
+    named = "at utils/track.py:30: ValueError" in found.verdict.summary
+    assert named is not (observed or caught)
+    assert ("track.py" in found.verdict.summary) is named
 
 
 @pytest.mark.parametrize(
-    ("missing", "named"), [("./ckpt/last0.pt", True), ("data/train.bin", False), ("a.pt", False)]
+    ("missing", "named"),
+    [
+        ("./ckpt/last0.pt", True),
+        ("/a/doctor-rehearsal/doctor-rehearsal-1/outputs/stop/ckpt/last0.pt", True),
+        ("/models/ckpt/last0.pt", False),  # elsewhere
+        ("ckpt/vocabulary.json", False),
+        ("data/train.bin", False),
+        ("a.pt", False),
+    ],
 )
 def test_a_resume_that_looks_for_another_name_than_was_saved(missing: str, named: bool) -> None:
     error = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
@@ -522,5 +534,5 @@ def test_a_resume_that_looks_for_another_name_than_was_saved(missing: str, named
     stopped = msgspec.structs.replace(STOPPED, checkpoints=saved)
     continued = msgspec.structs.replace(CONTINUED, code=1, ranks=(), tail=(error,))
     found = findings(changed(runs=(RUN, stopped, continued), resumed=None))["RHS009"]
-    assert ("ckpt/last_0.pt was saved there" in found.verdict.summary) is named
-    assert ("by another name" in (found.verdict.fix or "")) is named
+    assert ("what was saved is ckpt/last_0.pt" in found.verdict.summary) is named
+    assert ("the path of the checkpoint in one place" in (found.verdict.fix or "")) is named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -15,15 +16,11 @@ from torch import nn  # noqa: E402, TID253
 from torch.nn import functional as F  # noqa: E402, TID253
 from trainings import adamw, alarms, batches, guarded, model, records, train  # noqa: E402
 
-from doctor.guard import loss_graphs, loss_pairs, origins  # noqa: E402
+from doctor.guard import loss_graphs, origins  # noqa: E402
 from doctor.guard.jumps import Jumps  # noqa: E402
 from doctor.guard.records import WARN, Alarm  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
-
-
-def _pairs(x: Any) -> Any:
-    return x - x.squeeze(1)
 
 
 SCORES, ONE = nn.Linear(8, 5), nn.Linear(8, 1)
@@ -81,25 +78,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: (ONE(X).squeeze(1).unsqueeze(1) - ONE(X).squeeze(1).detach()).mean(),
         "",
     ),
-    "an actor's entropy and value": (
-        lambda: (
-            0.2 * ONE(X).sum(1, keepdim=True) - torch.min(SCORES(X)[:, 0], ONE(X)[:, 0])
-        ).mean(),
-        "broadcast",
-    ),
-    "an actor's entropy and value, alike": (
-        lambda: (0.2 * ONE(X)[:, 0] - torch.min(SCORES(X)[:, 0], ONE(X)[:, 0])).mean(),
+    "an actor's entropy and value": (  # its mean, and so its gradients, are as without the pairs
+        lambda: (0.2 * ONE(X).sum(1, keepdim=True) - SCORES(X)[:, 0]).mean(),
         "",
     ),
-    "a ratio times an advantage": (
-        lambda: -(ONE(X).exp() * SCORES(X).max(1).values).mean() + 0.01 * SCORES(X).mean(),
-        "broadcast",
+    "a mixture of as many parts as samples": (
+        lambda: (ONE(X) * nn.Parameter(torch.zeros(16)).softmax(0)).mean(),
+        "none",
     ),
-    "pairs of two results": (
-        lambda: (ONE(X)[:, 0].unsqueeze(1) - SCORES(X).max(1).values).abs().mean(),
-        "",
-    ),
-    "pairs of one result": (lambda: _pairs(ONE(X).tanh()).mean(), ""),
     "quantiles": (
         lambda: F.huber_loss(
             ONE(X).squeeze(1)[:, None].expand(16, 16), VALUES.expand(16, 16), reduction="none"
@@ -114,8 +100,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_loss_gets(case: str) -> None:
     make, cause = CASES[case]
-    root = make().grad_fn
-    assert (loss_pairs.joined(root)[0] or loss_graphs.misfit(root)[0]) == cause
+    assert loss_graphs.misfit(make().grad_fn)[0] == cause
 
 
 @pytest.mark.parametrize(
@@ -133,49 +118,84 @@ def test_what_makes_a_loss_not_finite(loss: Callable[[], Any], cause: str) -> No
 
 
 class Deep(nn.Module):
-    """Three layers; `break_` changes what the second one gets."""
+    """Some layers; `between` is computed between them."""
 
-    def __init__(self, break_: Callable[[Any], Any]) -> None:
+    def __init__(self, between: Callable[[Any, Any], Any]) -> None:
         super().__init__()
         self.first, self.second, self.last = (nn.Linear(8, 8) for _ in range(3))
-        self.break_ = break_
+        self.norm, self.bare = nn.LayerNorm(8), nn.Linear(8, 8, bias=False)
+        self.between = between
 
     def forward(self, x: Any) -> Any:
-        return self.last(self.second(self.break_(self.first(x).relu())).tanh())
+        return self.last(self.second(self.between(self, self.first(x).relu())).tanh())
+
+
+def _seen(module: nn.Module, loss: Any) -> tuple[str, str]:
+    """What is seen, and the layer."""
+    how, found = origins.first_seen(loss.grad_fn)
+    parameter = None if found is None else found()
+    names = [name for name, each in module.named_parameters() if each is parameter]
+    return how, "".join(names).rpartition(".")[0]
+
+
+MINUS = float("-inf")
+CONSTANT = torch.full((8,), float("nan"))
 
 
 @pytest.mark.parametrize(
-    ("break_", "found"),
+    ("between", "found"),
     [
-        (lambda x: x / 0.0, ("in", "second")),
-        (lambda x: (x * float("nan")).relu(), ("after", "first")),
-        (lambda x: x.exp().mul(1e30).mul(1e30), ("in", "second")),
-        (lambda x: x, ("", "")),
-        (lambda x: x + torch.full((8,), float("-inf")).exp(), ("", "")),
-        (
-            lambda x: x.masked_fill(x == x, float("-inf")).softmax(-1).nan_to_num(),
-            ("after", "first"),
-        ),
-        (lambda x: (x - torch.tensor([0.0] * 7 + [float("inf")])).softmax(-1), ("", "")),
+        (lambda _, x: x / 0.0, ("in", "second")),
+        (lambda _, x: (x * float("nan")).relu(), ("after", "first")),
+        (lambda _, x: x.exp().mul(1e30).mul(1e30), ("in", "second")),
+        (lambda m, x: m.norm(x / 0.0), ("in", "norm")),
+        (lambda m, x: m.bare(m.norm(x) / 0.0), ("in", "bare")),
+        (lambda _, x: (x / 0.0) @ (x / 0.0).T @ x, ("after", "first")),  # no layer's own input
+        (lambda m, x: m.bare(x) * CONSTANT, ("", "")),  # a constant that is not finite
+        (lambda m, x: CONSTANT * m.bare(x), ("", "")),
+        (lambda _, x: x, ("", "")),
+        (lambda _, x: x + torch.full((8,), MINUS).exp(), ("", "")),
+        (lambda _, x: x.masked_fill(x == x, MINUS).softmax(-1).nan_to_num(), ("after", "first")),
+        (lambda _, x: (x - torch.tensor([0.0] * 7 + [float("inf")])).softmax(-1), ("", "")),
     ],
 )
 def test_the_layer_beside_the_first_value_that_is_not_finite(
-    break_: Callable[[Any], Any], found: tuple[str, str]
+    between: Callable[[Any, Any], Any], found: tuple[str, str]
 ) -> None:
-    module = Deep(break_)
-    how, parameter = origins.first_seen(module(torch.randn(4, 8)).sum().grad_fn)
-    names = [name for name, each in module.named_parameters() if each is parameter]
-    assert (how, "".join(names).rpartition(".")[0]) == found
+    module = Deep(between)
+    assert _seen(module, module(torch.randn(4, 8)).sum()) == found
 
 
 def test_a_tensor_with_a_hook_is_not_unpacked() -> None:
     unpacked: list[Any] = []
-    module = Deep(lambda x: x / 0.0)
+    module = Deep(lambda _, x: x / 0.0)
     hooks = torch.autograd.graph.saved_tensors_hooks
     with hooks(lambda tensor: tensor, lambda tensor: unpacked.append(tensor) or tensor):
         loss = module(torch.randn(4, 8)).sum()
-    assert origins.first_seen(loss.grad_fn) == ("", None)
+    assert origins.first_seen(loss.grad_fn) == origins.NONE
     assert not unpacked
+
+
+def test_no_layer_is_named_behind_one_that_is_not_read() -> None:
+    checkpoint = torch.utils.checkpoint.checkpoint
+    module = Deep(lambda m, x: checkpoint(lambda y: m.bare(y / 0.0), x, use_reentrant=False))
+    assert _seen(module, module(torch.randn(4, 8)).sum()) == ("", "")
+
+
+def test_a_graph_that_is_too_large_names_no_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Deep(lambda _, x: x / 0.0)
+    loss = module(torch.randn(4, 8)).sum()
+    monkeypatch.setattr(origins, "MOST_NODES", 5)
+    assert origins.first_seen(loss.grad_fn) == origins.NONE
+
+
+def test_a_layer_that_is_seen_is_not_kept_in_memory() -> None:
+    module = Deep(lambda _, x: x / 0.0)
+    _, found = origins.first_seen(module(torch.randn(4, 8)).sum().grad_fn)
+    assert found is not None
+    del module
+    gc.collect()
+    assert found() is None
 
 
 def test_the_classes_of_a_mean_cross_entropy() -> None:

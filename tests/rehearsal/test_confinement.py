@@ -304,6 +304,72 @@ def test_the_working_directory_is_linked_but_for_the_rehearsals_own(
     assert on_disk.checkpoints(output)[0].path == "pkg/new.pt"
 
 
+def _linked(here: Path, output_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """{output} of a rehearsal in `output_dir`, with what is in `here`."""
+    monkeypatch.chdir(here)
+    workplace = places.make_workplace(output_dir)
+    output = workplace.output("run")
+    output.mkdir()
+    places.link_working_directory(workplace, output)
+    return output
+
+
+@pytest.mark.parametrize("alias", [False, True])
+def test_a_rehearsal_within_a_directory_of_data_is_left_out_alone(
+    alias: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, other = tmp_path / "work", tmp_path / "other"
+    (here / "data").mkdir(parents=True)
+    (here / "data" / "train.bin").write_text("x")
+    other.symlink_to(here)
+    output = _linked(here, (other if alias else here) / "data", monkeypatch)
+    marker = {places.MARKER} if alias and (here / "data" / places.MARKER).exists() else set()
+    assert {each.name for each in (output / "data").iterdir()} - marker == {"train.bin"}
+
+
+def test_the_links_of_many_small_directories_have_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / "work" / "data" / str(number)).mkdir(parents=True)
+        for name in "abcde":
+            (tmp_path / "work" / "data" / str(number) / name).touch()
+    (tmp_path / "work" / "ckpt").mkdir()
+    monkeypatch.setattr(places, "MOST_LINKS", 33)
+    output = _linked(tmp_path / "work", tmp_path / "rehearsals", monkeypatch)
+    whole = [each for each in (output / "data").iterdir() if each.is_symlink()]
+    assert len(whole) == 18  # 20 directories, and 2 times 5 files
+    assert (output / "data" / "7" / "a").exists()
+    assert not (output / "ckpt").is_symlink()
+
+
+def test_a_directory_that_cannot_be_listed_is_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work" / "private").mkdir(parents=True)
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if os.path.basename(path) == "private":
+            raise PermissionError
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    output = _linked(tmp_path / "work", tmp_path / "rehearsals", monkeypatch)
+    assert (output / "private").is_symlink()
+
+
+def test_a_disk_without_links_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def symlink_to(self: Path, target: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(self))
+
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "train.py").touch()
+    monkeypatch.setattr(Path, "symlink_to", symlink_to)
+    with pytest.raises(UserError, match=r"--in-output: .*train.py: Operation not permitted"):
+        _linked(tmp_path / "work", tmp_path / "rehearsals", monkeypatch)
+
+
 def test_a_cache_that_holds_the_working_directory_is_not_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

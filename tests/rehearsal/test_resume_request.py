@@ -87,6 +87,14 @@ def test_a_setting_of_the_program_asks_for_a_resume(
     assert requesting_setting([(name, value)], output) == (f"{name}={value}" if asks else "")
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_relative_path_is_one_of_where_the_command_starts(begun: bool, output: Path) -> None:
+    words, place = ["python", "train.py", "--resume", "last.pt"], output if begun else None
+    assert requesting_flag(words, output, place) == "--resume" * begun
+    asks = [("resume", "last.pt")]
+    assert requesting_setting(asks, output, place) == "resume=last.pt" * begun
+
+
 def test_a_checkpoint_outside_of_output_is_where_every_run_begins(output: Path) -> None:
     base = output.parent / "base.pt"
     base.write_bytes(b"")

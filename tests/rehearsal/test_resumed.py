@@ -65,6 +65,16 @@ def test_a_start_without_a_seed_is_one(now: dict[str, str], state: bool, anew: b
     assert resume._from_start(resume._Pair(0, saved, saved, begun, here)) is anew
 
 
+def test_weights_of_an_average_beside_a_counter_of_a_new_one_are_no_fresh_start() -> None:
+    def held(when: str, weight: str, count: str) -> records.Snapshot:
+        weights, buffers = {"w": ["f32", [2], weight]}, {"n_averaged": ["i64", [], count]}
+        return snapshot(when, weights=weights, buffers=buffers)
+
+    begun, saved = held("start", "first", "0"), held("save", "saved", "4")
+    pair = resume._Pair(0, saved, saved, begun, held("start", "averaged", "0"))
+    assert not resume._from_start(pair)
+
+
 WHOLE = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 

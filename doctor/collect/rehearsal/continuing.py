@@ -55,8 +55,11 @@ def stop_step(first: RehearsedRun) -> int:
     return steps // 2 + 1 if steps > 1 else 0
 
 
-def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Resumed | None:
-    """The state before the stop with that after the resume."""
+def compare(
+    workplace: Workplace, interrupted: RehearsedRun, request: str, begun: Path | None = None
+) -> Resumed | None:
+    """The state before the stop with that after the resume; `begun`: where the command was
+    started, if not here."""
     directories = map(workplace.records, ("run", "stop", "resume"))
     first, stopped, continued = map(observation.read_processes, directories)
     output = workplace.output("stop")
@@ -67,7 +70,7 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
         [path for call, path in read if call == "open"], interrupted.checkpoints, output
     )
     asked = [(each.name, each.value) for rank in continued for each in rank.of(records.Asks)]
-    request = request or resume_request.requesting_setting(asked, output)
+    request = request or resume_request.requesting_setting(asked, output, begun)
     found = resume.compare(
         first, stopped, continued, looked=bool(read), request=request, opened=opened
     )

@@ -26,7 +26,8 @@ MARKER_TEXT = (
 MOST_ENTRIES = 2000
 """Entries of a directory in which checkpoints are looked for."""
 MOST_LINKS = 5000
-"""Of --in-output: files and directories, so that a large data set takes no time."""
+"""Of --in-output, below the directories of the working directory, so that a large data set takes no
+time."""
 DIRECTORY = re.compile(
     r"checkpoint[-_]\d+|ckpt[-_]?\d+|global_step[-_]?\d+|iter_\d+|(epoch|step)[=_-]?\d+([=_-].*)?"
 )
@@ -121,32 +122,48 @@ def _new(base: Path) -> Path:
 def link_working_directory(workplace: Workplace, output: Path) -> None:
     """The directories of the working directory in `output`, with links to their files.
 
-    So a new file in any of them is one of {output}. Hidden directories, large ones and those behind
-    the first MOST_LINKS entries are links as a whole. The rehearsal's own is left out.
+    So a new file in any of them is one of {output}. Hidden directories, large ones and those that
+    MOST_LINKS leaves no room for are links as a whole. Rehearsals are left out. Raises UserError.
     """
-    waiting, links = [Path.cwd()], 0
-    for source in waiting:
-        target = output / source.relative_to(waiting[0])
-        entries = [] if workplace.root.is_relative_to(source) and links else _all_entries(source)
-        links += len(entries)
-        if len(entries) > MOST_ENTRIES and target != output:
-            target.symlink_to(source)
-            continue
-        target.mkdir(exist_ok=True)
-        for entry in entries:
-            deeper = links < MOST_LINKS and not entry.name.startswith(".")
-            if deeper and entry.is_dir(follow_symlinks=False):
-                waiting.append(Path(entry.path))
-            elif entry.name != MARKER:
-                (target / entry.name).symlink_to(entry.path)
+    here, waiting, room = Path.cwd(), [Path.cwd()], MOST_LINKS
+    try:
+        for source in waiting:
+            target, deeper = output / source.relative_to(here), source != here
+            most = min(MOST_ENTRIES, room) if deeper else None
+            entries = _listed(source, most)
+            if entries is None and deeper:
+                target.symlink_to(source)
+                continue
+            target.mkdir(exist_ok=True)
+            room -= len(entries or ()) if deeper else 0
+            for entry in entries or ():
+                if _is_followed(entry) and len(waiting) < MOST_LINKS:
+                    waiting.append(Path(entry.path))
+                elif entry.name != MARKER and not _is_root(entry):
+                    (target / entry.name).symlink_to(entry.path)
+    except OSError as error:
+        what = printable(str(error.filename2 or error.filename or output))
+        raise UserError(f"--in-output: {what}: {error.strerror or error}") from None
 
 
-def _all_entries(directory: Path) -> list[os.DirEntry[str]]:
+def _is_followed(entry: os.DirEntry[str]) -> bool:
+    hidden = entry.name.startswith(".")
+    return not hidden and entry.is_dir(follow_symlinks=False) and not _is_root(entry)
+
+
+def _is_root(entry: os.DirEntry[str]) -> bool:
+    """Whether this is the root of a rehearsal, this one or another."""
+    return bool(ROOT.fullmatch(entry.name)) and os.path.exists(os.path.join(entry.path, MARKER))
+
+
+def _listed(directory: Path, most: int | None) -> list[os.DirEntry[str]] | None:
+    """The entries of a directory; None for one that has more, or that cannot be listed."""
     try:
         with os.scandir(directory) as entries:
-            return list(entries)
+            listed = list(itertools.islice(entries, None if most is None else most + 1))
     except OSError:
-        return []
+        return None
+    return None if most is not None and len(listed) > most else listed
 
 
 def find_run(base: Path) -> str:

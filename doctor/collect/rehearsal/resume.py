@@ -124,21 +124,23 @@ def _pairs(
 
 def _from_start(pair: _Pair) -> bool:
     """Whether nothing was restored: the weights are those of a fresh start, or, without a seed, no
-    tensor is that of the save, and those are fresh that begin alike (norms, biases, statistics)."""
+    tensor is that of the save, and those weights are fresh that begin alike (norms, biases)."""
     begun, now = pair.begun, pair.now
     if begun is None or any(optimizer.state for optimizer in now.optimizers.values()):
         return False
     if _same(begun.weights, now.weights):
         return not _same(pair.saved.weights, now.weights)
-    held = [(now.weights, pair.saved.weights, begun.weights)]
-    held += [(now.buffers, pair.saved.buffers, begun.buffers)]
-    changed = [
-        (here[name], saved[name], fresh[name])
-        for here, saved, fresh in held
-        for name in here.keys() & saved.keys() & fresh.keys()
-        if saved[name] != fresh[name]
-    ]
-    return any(n == b for n, _, b in changed) and not any(n == s for n, s, _ in changed)
+    weights = _changed(now.weights, pair.saved.weights, begun.weights)
+    buffers = _changed(now.buffers, pair.saved.buffers, begun.buffers)
+    restored = any(n == s for n, s, _ in (*weights, *buffers))
+    return any(n == b for n, _, b in weights) and not restored  # a counter may begin again
+
+
+def _changed(*held: dict[str, Tensor]) -> list[tuple[Tensor, ...]]:
+    """Each tensor now, at the save and at a fresh start, if the steps had changed it."""
+    names = set.intersection(*map(set, held))
+    found = [tuple(tensors[name] for tensors in held) for name in names]
+    return [each for each in found if each[1] != each[2]]
 
 
 class _Loads:

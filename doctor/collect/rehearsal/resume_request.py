@@ -28,29 +28,34 @@ SETTING = re.compile(r"\+{0,2}([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 SHELLS = {"sh", "bash", "dash", "zsh"}
 
 
-def requesting_flag(command: Sequence[str], output: Path) -> str:
-    """The flag that asks for a resume, without its value; "" where none does.
+def requesting_flag(command: Sequence[str], output: Path, begun: Path | None = None) -> str:
+    """The flag that asks for a resume, without its value; "" where none does. `begun`: where the
+    command is started, if not here.
 
     Call it while {output} is as the stopped run left it.
     """
     for flag, name, value in _settings(_without_shell(command)):
-        if _requests(name, value.replace("{output}", str(output)), output):
+        if _requests(name, value.replace("{output}", str(output)), output, begun):
             return flag
     return ""
 
 
-def requesting_setting(settings: Iterable[tuple[str, str]], output: Path) -> str:
+def requesting_setting(
+    settings: Iterable[tuple[str, str]], output: Path, begun: Path | None = None
+) -> str:
     """The setting of the program that asks for a resume; "" where none does."""
-    return next((f"{n}={v}" for n, v in settings if _requests(n, v, output)), "")
+    return next((f"{n}={v}" for n, v in settings if _requests(n, v, output, begun)), "")
 
 
-def _requests(name: str, value: str, output: Path) -> bool:
+def _requests(name: str, value: str, output: Path, begun: Path | None) -> bool:
     words = set(re.split(r"[_.-]+", name.lower()))
     if words - RESUMES - LOADS - CHECKPOINTS - OTHERS:
         return False
     loads = bool(words & LOADS) or ("from" in words and bool(words & CHECKPOINTS))
     resumes = bool(words & RESUMES)
-    return ((resumes or loads) and _is_in(value, output)) or (resumes and value.lower() in TRUE)
+    return ((resumes or loads) and _is_in(value, output, begun)) or (
+        resumes and value.lower() in TRUE
+    )
 
 
 def opened_checkpoint(opened: Iterable[str], checkpoints: Sequence[OnDisk], output: Path) -> str:
@@ -93,12 +98,7 @@ def _settings(command: Sequence[str]) -> Iterator[tuple[str, str, str]]:
             follows_flag = False
 
 
-def _is_in(path: str, output: Path) -> bool:
-    """Whether this names something that exists in {output}, or {output} itself.
-
-    A relative path may be one of the working directory, or of {output} by --in-output.
-    """
-    root = os.path.realpath(output)
-    real = [os.path.realpath(path), os.path.realpath(os.path.join(root, path))]
-    inside = [each for each in real if (each + "/").startswith(root + "/")]
-    return bool(path) and any(map(os.path.exists, inside))
+def _is_in(path: str, output: Path, begun: Path | None) -> bool:
+    """Whether this names something that exists in {output}, or {output} itself."""
+    real, root = os.path.realpath(os.path.join(begun or "", path)), os.path.realpath(output)
+    return bool(path) and os.path.exists(real) and (real + "/").startswith(root + "/")

@@ -171,16 +171,16 @@ class _Stages:
         if not stopped.written:
             self.skip(("continues",), "nothing was in {output} when the run was stopped")
         elif self.left < max(LEAST_SECONDS, first.seconds / 2):
-            reason = f"--budget {self.options.budget:g} s is spent"
-            self.skip(("continues",), reason, out_of_time=True)
+            self.skip(("continues",), self.spent(), out_of_time=True)
         else:
             command = list(self.options.resume_command) or self.command
             request = "--resume-command" if self.options.resume_command else ""
             output = self.workplace.output("stop")
-            request = request or resume_request.requesting_flag(command, output)
+            begun = output if self.options.in_output else None
+            request = request or resume_request.requesting_flag(command, output, begun)
             continued = self.run("resume", command, "stop")
             self.tried("continues", continued.seconds)
-            self.resumed = continuing.compare(self.workplace, stopped, request)
+            self.resumed = continuing.compare(self.workplace, stopped, request, begun)
 
     def no_second(self, first: RehearsedRun) -> str:
         """Why no further run is begun, "" if one is."""
@@ -193,9 +193,14 @@ class _Stages:
                 "the command has no {output}: name the directory of its checkpoints so, or start "
                 "it there with --in-output"
             )
-        if self.late(first):
-            return f"--budget {self.options.budget:g} s is spent"
-        return ""
+        return self.spent() if self.late(first) else ""
+
+    def spent(self) -> str:
+        """Why there is no time for a run."""
+        return (
+            f"--budget {self.options.budget:g} s leaves no time for it: give a larger one, or the "
+            "command fewer steps"
+        )
 
     def late(self, first: RehearsedRun) -> bool:
         """Whether what is left of the budget is too little for a run like the first."""
