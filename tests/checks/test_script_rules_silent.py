@@ -7,6 +7,19 @@ from script_code import ARGS, CLIP, LOAD, codes, hf, plain, scaled
 
 SILENT = [
     (
+        "loop-stands-still",
+        """
+        import torch
+        for step, x in enumerate(loader):
+            model(x).mean().backward()
+            optimizer.step()
+            if step % 1000:
+                torch.save(history, "history.pt")
+            else:
+                torch.save(model.state_dict(), "last.pt")
+        """,
+    ),
+    (
         "collator-labels",
         """
         import families
