@@ -7,6 +7,22 @@ from script_code import ARGS, CLIP, LOAD, codes, hf, plain, scaled
 
 SILENT = [
     (
+        "eval-left-on",
+        """
+        import torch, torchvision
+        model = torchvision.models.resnet50()
+        for name, parameter in model.named_parameters():
+            if name not in ("fc.weight", "fc.bias"):
+                parameter.requires_grad = False
+        optimizer = torch.optim.SGD(filter(lambda p: p.requires_grad, model.parameters()), 30.0)
+        model.eval()
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        """,
+    ),
+    (
         "loop-stands-still",
         """
         import torch

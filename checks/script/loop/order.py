@@ -94,12 +94,28 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
         state = _is_trained(reading, call, number) or _runs_in(reading, call, reached)
         if state is False or _is_made_in(reading, call, reached):
             continue
+        if _is_probe(reading, call):
+            return
         message = f"{call.receiver}.eval() in the loop, and no train() there"
         if _has_no_modes(reading, call, number):
             yield Match(call.span, f"{message}: no layer of it differs so far", "note")
         else:
             yield Match(call.span, message, "fail", "" if state else "it may be another model")
         return
+
+
+def _freezes(reading: Training) -> bool:
+    """Some parameters get no gradient."""
+    return bool(reading.freezes) or any(
+        each.target.endswith(".requires_grad") for each in reading.assignments
+    )
+
+
+def _is_probe(reading: Training, call: Call) -> bool:
+    """The function that trains calls eval() itself, and layers are frozen: their batch norm keeps
+    the statistics of the pretraining."""
+    trains = (reading.calls[n] for n in reading.backward_numbers)
+    return _freezes(reading) and any(each.scope == call.scope for each in trains)
 
 
 def _runs_in(reading: Training, call: Call, reached: list[int]) -> bool | None:
@@ -160,7 +176,7 @@ def _eval_before(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("eval")):
         if call.loops or call.arms or not call.receiver or call.args:
             continue
-        if _has_reference(reading, call):
+        if _has_reference(reading, call) or _is_probe(reading, call):
             continue
         if reading.key(call.receiver, call.scope) not in reading.stepped_names:
             continue
@@ -227,10 +243,7 @@ def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
     """Whether eval() is called on what an optimizer has; None where it may be another object."""
     names = reading.trained_names
     if reading.key(call.receiver, call.scope) in reading.partly_trained:
-        frozen = reading.methods("requires_grad_") or reading.freezes
-        return not frozen and not any(
-            each.target.endswith(".requires_grad") for each in reading.assignments
-        )
+        return not reading.methods("requires_grad_") and not _freezes(reading)
     if reading.key(call.receiver, call.scope) in names:
         return True
     lineage = lineage_of(reading, call.receiver, call.scope, number)
