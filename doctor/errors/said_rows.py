@@ -466,8 +466,8 @@ SAID: tuple[Said, ...] = (
         "name-not-in-package",
         r"cannot import name '(?P<name>\w+)' from '(?P<module>collections|typing|inspect|fractions|"
         r"math|asyncio|importlib|types|dataclasses|enum|functools|time|random|json)\b",
-        "{module} is of Python itself, whose version here has no {name}: upgrade the package of the "
-        "frame above, or run it with the Python that it supports (Mapping and others are in "
+        "{module} is of Python itself, whose version here has no {name}: upgrade the package of "
+        "the frame above, or run it with the Python that it supports (Mapping and others are in "
         "collections.abc alone since 3.10).",
     ),
     (

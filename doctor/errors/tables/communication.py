@@ -9,9 +9,22 @@ from doctor.errors.tables.commands import LD_PATHS
 ROWS = (
     Cause(id="ranks-share-gpu",
         errors=("RuntimeError",), refines=("nccl-error",),
-        messages=("Duplicate GPU detected",),
+        messages=("Duplicate GPU detected",
+            "use the same CUDA device for multiple distinct roles"),
         examples=("NCCL error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device "
-            "4000",),
+            "4000",
+            "RuntimeError: Attempting to use the same CUDA device for multiple distinct "
+            "roles/ranks within the same communicator."),
+        wordings=(
+            Wording("use the same CUDA device for multiple distinct roles",
+                "RuntimeError: Attempting to use the same CUDA device for multiple distinct "
+                "roles/ranks within the same communicator.",
+                "TRL's trainer and its vLLM server run on the same GPU, and the weights cannot be "
+                "sent from one to the other there.",
+                "Give each GPUs of its own: CUDA_VISIBLE_DEVICES=0,1 trl vllm-serve ..., and "
+                "CUDA_VISIBLE_DEVICES=2,3 accelerate launch ...; on one GPU use "
+                'vllm_mode="colocate" without a server.',
+                ('echo "$CUDA_VISIBLE_DEVICES"',)),),
         why="Two ranks use the same GPU.",
         fix="Start no more processes on a node than it has GPUs (--nproc-per-node, "
             "--num_processes), let each select its GPU by LOCAL_RANK, and check "

@@ -57,6 +57,12 @@ ROWS = (
                 "Call it once: leave it to the framework, or guard it with if not "
                 "torch.distributed.is_initialized(). In a notebook call destroy_process_group() "
                 "or restart the kernel."),
+            Wording("Process group cannot be None",
+                "AssertionError: Process group cannot be None",
+                "destroy_process_group() was called where no group was made: in one process "
+                "without a launcher, or a second time.",
+                "Guard it: if torch.distributed.is_initialized(): destroy_process_group(). What "
+                "the training did before it is done and saved."),
             Wording("[Dd]efault process group is not initialized|environment variable (?:RANK|"
                 "MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected|Default process group has not "
                 "been initialized|parallel group is not initialized",

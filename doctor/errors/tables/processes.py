@@ -88,7 +88,8 @@ ROWS = (
             "signal: 2",
             "failed (exitcode: -2) local_rank: 0 (pid: 7)"),
         why="Ctrl-C, a notebook's stop button, or a SIGINT from a scheduler.",
-        fix="Nothing is broken: resume from the last checkpoint.",
+        fix="Resume from the last checkpoint: somebody, or a scheduler's SIGINT, stopped the "
+            "training.",
         title="Nobody interrupted the training", sources=("python-exceptions",),
         retry="again", role="exception", code="LOG038"),
     Cause(id="segmentation-fault",
