@@ -93,16 +93,18 @@ def _failed(
         fix = SILENT_FIX
     if fading := vanishing(required):
         note, fix = f"; {fading}{note}", VANISHING_FIX
-    summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
+    names = judged.names(without)
+    count = f"{len(without)} of {len(steps.parameters)} parameters {kinds(without)}: {names}"
     called = f"; never called: {', '.join(idle)}" if idle else ""
     where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
     if own_unused.are_unused(without, steps) and len(without) < len(required):
-        summary = summary.replace("; required: all have one", "")
-        text = f"{summary}{called}{where}; {own_unused.ON_PURPOSE}{note}"
-        fix = no_gradient_fix(without, own_unused.fix(idle, without), exempt=True)
+        purpose = own_unused.purpose(without, steps.diagnosis)
+        text = f"{count}{called}{where}; {purpose}{note}"
+        use = own_unused.fix(idle, without, steps.diagnosis)
+        fix = no_gradient_fix(without, use, exempt=True)
         return about(own, smoke, warn(text, fix=fix))
-    verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
-    return about(own, smoke, verdict)
+    summary = f"{count}; required: all have one{called}{where}{note}"
+    return about(own, smoke, replace(verdict, summary=summary, fix=fix))
 
 
 GRADIENTS_REACH_ALL = replace(
@@ -123,7 +125,8 @@ GRADIENTS_REACH_ALL = replace(
     ),
     notes=("a default argument that is a module with parameters, in several places of the model",),
     warns=(
-        "layers of your own classes that no step calls, or whose result nothing uses",
+        "layers of your own classes that no step calls, or whose result nothing uses, or for which "
+        "there was no time to see that",
         "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "
         "input, from each quarter of the depth to the next",
         "a tensor that is held in a plain list, dict or attribute gets a gradient and is no "

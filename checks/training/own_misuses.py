@@ -52,6 +52,19 @@ MISUSES = {
         "required: equal shapes",
         "Give both the same shape: squeeze(-1) on that of [n, 1], or unsqueeze(-1) on the other.",
     ),
+    "one row": (
+        "{function} compares one row, which was computed of all samples, with the target of each: "
+        "it broadcasts the shapes {shapes}; required: equal shapes",
+        "Keep the dimension of the samples: take the mean or the sum in the model over the steps "
+        "or places, dim=1 where the samples come first, and not over dim=0.",
+    ),
+    "over samples": (
+        "a softmax over the samples (dim 0) takes the place of one over the classes: the loss "
+        "reads the values of the labels from it in {function}; required: each sample's values "
+        "sum to 1",
+        "Normalize over the classes: logits.log_softmax(dim=1), or pass the logits to "
+        "nn.CrossEntropyLoss.",
+    ),
     "targets": (
         "{function} gets targets outside of [0, 1]; required: probabilities",
         "Divide the targets by their maximum (masks of 0 and 255 by 255), or compare them: "

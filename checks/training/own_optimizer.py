@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +26,12 @@ def unchanged(steps: Smoke, reached: Smoke, verdict: Verdict, later: Sequence[st
     kind = f"at lr {steps.lr:g}" if optimizer is None else f"of your {optimizer.name}"
     summary = judged.count_unchanged(reached, kind)
     required = "; required: all change"
-    if cause := _left_by_the_optimizer(steps, unchanged) or _tiny_gradients(steps, unchanged):
+    left = _left_by_the_optimizer(steps, unchanged)
+    if not left and (gates := _behind(steps, unchanged)):
+        names = listed([each.name for each in gates], 2)
+        clause = f"their gradients are at most {_largest(unchanged):.1e} so far, as weights nearer"
+        return ok(f"{summary}: {clause} to the loss start near 0, and these change: {names}")
+    if cause := left or _tiny_gradients(steps, unchanged):
         clause, fix = cause
         return fail(f"{summary}; {clause}{required}", fix=fix)
     halves = any(each.dtype in HALVES for each in unchanged)
@@ -105,6 +111,32 @@ def _foreseen(forecast: Forecast | None, steps: int) -> tuple[str, str]:
     text += f"; {forecast.place}{code} gives 0"
     why = ROUNDED if ROUNDING.search(forecast.code) else WARM_UP
     return text, f"Look at {forecast.place}: {why}"
+
+
+def _behind(steps: Smoke, unchanged: Sequence[Parameter]) -> list[Parameter]:
+    """The weights near 0 that make the gradients of these too small for the optimizer, if there
+    are any: they are nearer to the loss, get gradients that are none too small, and change."""
+    epsilon = (steps.optimizer and steps.optimizer.epsilon) or EPSILON
+    if epsilon > USUAL_EPSILON or not 0.0 < _largest(unchanged) < epsilon:
+        return []
+    gates = [
+        each
+        for each in steps.parameters
+        if each.near_zero and each.moved and float(each.grad_norm or 0.0) > AMPLE * epsilon
+    ]
+    nearest = min((each.order for each in gates if each.order is not None), default=None)
+    if nearest is None or any(p.order is None or p.order <= nearest for p in unchanged):
+        return []
+    return sorted(gates, key=lambda each: math.inf if each.order is None else each.order)
+
+
+AMPLE = 1000.0
+"""Our own number: the gradient of a first weight near 0 has a common size, 1e-3 and more."""
+
+
+def _largest(parameters: Sequence[Parameter]) -> float:
+    """The largest norm of their gradients."""
+    return max((float(each.grad_norm or 0.0) for each in parameters), default=0.0)
 
 
 def _tiny_gradients(steps: Smoke, unchanged: Sequence[Parameter]) -> tuple[str, str] | None:

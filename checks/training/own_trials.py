@@ -120,7 +120,9 @@ FOUND = {
         "Look for what makes the loss independent of it: a weight that is divided by its own sum "
         "(with one expert, keep its probability: normalize for k > 1 only, or add a loss that "
         "balances the experts), a softmax or a norm over one value, a value that is subtracted "
-        "again. An optimizer such as Adam enlarges rounding errors to full steps.",
+        "again, or one for each channel, as of the time step, that is added before a GroupNorm "
+        "with one channel per group, which removes it. An optimizer such as Adam enlarges rounding "
+        "errors to full steps.",
     ),
     "penalty": (
         "almost all of the loss depends on the weights alone, and not on the batch: {operation}",

@@ -17,9 +17,11 @@ MOST = 4
 
 def are_unused(without: Sequence[Parameter], steps: Smoke) -> bool:
     """Whether each of these got no gradient, and either no function got it, or nothing was seen to
-    use the result."""
+    use the result, also where the time was over before that was looked at."""
     diagnosis = steps.diagnosis
-    return diagnosis is not None and all(_is_unused(each, diagnosis) for each in without)
+    return diagnosis is not None and all(
+        _is_unused(each, diagnosis) or is_unfinished([each], diagnosis) for each in without
+    )
 
 
 def _is_unused(parameter: Parameter, diagnosis: Diagnosis) -> bool:
@@ -63,15 +65,10 @@ def _is_of_library(
 ) -> bool:
     """Whether code of an installed package holds the part of the model that is not used."""
     if not _is_unread(parameter, diagnosis):
-        return _owner(diagnosis, parameter.name)
+        return diagnosis.is_of_library(parameter.name)
     part = _part(parameter, unused, required)
-    return _owner(diagnosis, part.rpartition(".")[0]) and diagnosis.owners.get(part) is not False
-
-
-def _owner(diagnosis: Diagnosis, name: str) -> bool:
-    while name and name not in diagnosis.owners:
-        name = name.rpartition(".")[0]
-    return diagnosis.owners.get(name, False)
+    around = part.rpartition(".")[0]
+    return diagnosis.is_of_library(around) and diagnosis.owners.get(part) is not False
 
 
 def _part(parameter: Parameter, unused: Sequence[Parameter], required: Sequence[Parameter]) -> str:
@@ -83,15 +80,44 @@ def _part(parameter: Parameter, unused: Sequence[Parameter], required: Sequence[
     return next(free, parameter.name)
 
 
+def is_unfinished(parameters: Sequence[Parameter], diagnosis: Diagnosis | None) -> bool:
+    """Whether a function gets one of these, which get no gradient, and the time was over before it
+    was seen what becomes of its result."""
+    return (
+        diagnosis is not None
+        and diagnosis.unfinished
+        and any(each.computed is False and not _is_unread(each, diagnosis) for each in parameters)
+    )
+
+
+def purpose(without: Sequence[Parameter], diagnosis: Diagnosis | None) -> str:
+    """Why it may be no fault."""
+    return NOT_SEEN if is_unfinished(without, diagnosis) else ON_PURPOSE
+
+
 ON_PURPOSE = "no step used them; no fault if they are for another stage, or another head"
 
 
-def fix(idle: Sequence[str], without: Sequence[Parameter]) -> str:
+NOT_SEEN = (
+    "they are computed with, and the time was over before it was seen whether anything uses the "
+    "result; no fault if nothing needs it"
+)
+
+
+def fix(
+    idle: Sequence[str], without: Sequence[Parameter], diagnosis: Diagnosis | None = None
+) -> str:
     """The remedy; `idle`: modules that are not called."""
-    call = uncalled_fix(idle, without) or "Use their result in the loss, or remove them."
+    use = NOT_SEEN_FIX if is_unfinished(without, diagnosis) else USE_FIX
+    call = uncalled_fix(idle, without) or use
     return f"{call} {REPLICAS}"
 
 
+USE_FIX = "Use their result in the loss, or remove them."
+NOT_SEEN_FIX = (
+    "If the loss is to depend on them, look for detach, .item(), numpy, no_grad and indices between"
+    " them and the loss, and use their result; else remove them."
+)
 REPLICAS = (
     "DistributedDataParallel raises for parameters without a gradient unless "
     "find_unused_parameters=True."

@@ -99,7 +99,7 @@ def loss_finite(smoke: Smoke) -> Verdict:
             f"{_log_line(smoke.steps[-1])}; required: at most {MOST_SKIPPED}"
         )
     if broken := [parameter for parameter in smoke.parameters if not parameter.finite]:
-        return fail(f"non-finite gradients in {_names(broken)}; required: all finite")
+        return fail(f"non-finite gradients in {names(broken)}; required: all finite")
     calibration = f", {skipped} skipped while the GradScaler calibrated" if skipped else ""
     last = f"{_log_line(updates[-1])} in the last of {len(smoke.steps)} steps"
     return ok(f"{last}{calibration}; all finite")
@@ -165,7 +165,7 @@ def gradients_reach_all(smoke: Smoke) -> Verdict:
     total = len(smoke.parameters)
     if without:
         count = f"{len(without)} of {total} parameters had no non-zero gradient"
-        return fail(f"{count}: {_names(without)}; required: all have one")
+        return fail(f"{count}: {names(without)}; required: all have one")
     zeros = sum(not parameter.had_gradient for parameter in smoke.parameters)
     if zeros:
         return ok(
@@ -225,7 +225,7 @@ def count_unchanged(smoke: Smoke, steps: str) -> str:
     """ "2 of 9 parameters are unchanged after 3 steps at lr 0.001: a, b"; `steps`: of what kind."""
     unchanged = [parameter for parameter in smoke.parameters if not parameter.moved]
     count = f"{len(unchanged)} of {len(smoke.parameters)} parameters are unchanged"
-    return f"{count} after {len(smoke.steps)} steps {steps}: {_names(unchanged)}"
+    return f"{count} after {len(smoke.steps)} steps {steps}: {names(unchanged)}"
 
 
 NO_JOB = Job()
@@ -264,7 +264,7 @@ WEIGHTS_MOVE = Check(
 )
 
 
-def _names(parameters: Sequence[Parameter]) -> str:
+def names(parameters: Sequence[Parameter]) -> str:
     return listed([f"{each.name} ({each.dtype})" for each in parameters], MAX_NAMES)
 
 

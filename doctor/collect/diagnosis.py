@@ -238,9 +238,12 @@ class _Bisection:
         """Where the paths of the parameters without a gradient end."""
         names = [each.name for each in without_gradient(self._smoke.parameters)]
         missing = [n for n in names if not any(fnmatchcase(n, g) for g in self._expect_no_grad)]
-        answer = self._request("cuts", names=missing)
+        absent = all(p.computed is False for p in self._smoke.parameters if p.name in missing)
+        answer = self._request("cuts", names=missing, absent=absent)
         partial: object = next((note["cuts"] for note in answer.notes if "cuts" in note), {})
         cuts = _content(answer, "cuts") or partial
+        if not cuts and answer.ended.how in ("timeout", "budget"):
+            cuts = {"unfinished": True}
         return self._decode(msgspec.to_builtins(diagnosis) | cuts)
 
     def _trace(self, step: int) -> dict[str, Any]:

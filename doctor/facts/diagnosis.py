@@ -133,6 +133,8 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     """Name of a module -> whether its class is of an installed package, where that changes from
     the module around it, as of a network of a library inside of one's own."""
     cuts: tuple[Cut, ...] = ()
+    unfinished: bool = False
+    """The pass that follows parameters to where their paths end took longer than its time."""
     attention: bool | None = None
     """The forward pass calls one of torch's attention functions, or hides what it calls; None: not
     observed."""
@@ -152,6 +154,13 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     bad_weights: tuple[str, ...] = ()
     """Parameters and buffers that were not finite before the first step."""
     seconds: float = 0.0
+
+    def is_of_library(self, name: str) -> bool:
+        """Whether the module of this name, or the innermost one around it that has an answer, is
+        of an installed package."""
+        while name and name not in self.owners:
+            name = name.rpartition(".")[0]
+        return self.owners.get(name, False)
 
     @property
     def repeats(self) -> tuple[Attempt, ...]:

@@ -75,6 +75,9 @@ class Parameter(Section, frozen=True, kw_only=True):
     rate: float | None = None
     """The highest learning rate of its group, in the steps and before a schedule multiplies it;
     None: the optimizer is the doctor's, or the schedule does not note what it multiplies."""
+    near_zero: bool = False
+    """A matrix, or a gain, that is so small before the first step that it lets hardly anything
+    through."""
     copied: bool = False
     """It has no gradient and starts with the values of one that has, outside of its list of
     layers."""

@@ -275,3 +275,23 @@ def test_without_gradients_the_remedy_is_that_of_the_gradients() -> None:
     verdict = judged(None, had_gradient=False)
     assert verdict.status is Status.UNKNOWN
     assert "Fix SMK007 first" in (verdict.fix or "")
+
+
+def behind_a_gate(*, moved: bool = True, near_zero: bool = True, norm: float = 0.5) -> Verdict:
+    """A layer with tiny gradients, and one nearer to the loss."""
+    record = own(ADAM, name="body.weight", grad_norm=1e-11, moved=False, order=1)
+    assert record.smoke is not None
+    gate = parameter(name="out.weight", order=0, moved=moved, near_zero=near_zero, grad_norm=norm)
+    smoke = msgspec.structs.replace(record.smoke, parameters=(*record.smoke.parameters, gate))
+    return own_weights.weights_move(msgspec.structs.replace(record, smoke=smoke), Job())
+
+
+def test_tiny_gradients_behind_a_layer_that_starts_near_zero_and_changes_pass() -> None:
+    verdict = behind_a_gate()
+    assert verdict.status is Status.PASS
+    assert "nearer to the loss start near 0, and these change: out.weight" in verdict.summary
+
+
+@pytest.mark.parametrize("fields", [{"near_zero": False}, {"norm": 1e-7}])
+def test_tiny_gradients_of_another_reason_fail(fields: dict[str, Any]) -> None:
+    assert behind_a_gate(**fields).status is Status.FAIL

@@ -73,6 +73,19 @@ def test_a_head_that_nothing_uses_is_a_warning(seen: Diagnosis) -> None:
     assert "--expect-no-grad 'head*'" in (verdict.fix or "")
 
 
+def test_what_the_time_was_too_short_to_see_is_a_warning() -> None:
+    verdict = judged(diagnosis(unfinished=True), "layer.key.weight")
+    assert verdict.status is Status.WARN
+    assert "computed with, and the time was over" in verdict.summary
+    assert "no step used them" not in verdict.summary
+    assert "look for detach" in (verdict.fix or "")
+    of_library = diagnosis(unfinished=True, owners={"layer": True})
+    assert judged(of_library, "layer.key.weight").status is Status.WARN
+    detached = Cut(kind="detached", name="detach", parameters=("layer.key.weight",))
+    seen = msgspec.structs.replace(diagnosis(unfinished=True), cuts=(detached,))
+    assert judged(seen, "layer.key.weight", computed=True).status is Status.FAIL
+
+
 def test_zeros_and_a_path_that_ends_stay_failures() -> None:
     head = "head.weight"
     assert judged(diagnosis(uncalled=["head"]), head, computed=True).status is Status.FAIL

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 nn: Any = pytest.importorskip("torch.nn")
 transformers: Any = pytest.importorskip("transformers")
 
+from doctor.facts.diagnosis import Diagnosis  # noqa: E402
 from doctor.probes.training_side.subject import unregistered  # noqa: E402
 from doctor.probes.training_side.trials import evaluation  # noqa: E402
 from doctor.probes.training_side.values import watched_modules  # noqa: E402
@@ -38,9 +39,10 @@ def test_the_parts_of_a_library_are_told_by_their_class_and_by_its_code() -> Non
     model.bert.classifier = nn.Linear(8, 2)
     owners = watched_modules.owners(model)
     assert owners == {"bert": True, "bert.classifier": False}
-    assert watched_modules.owner(owners, "bert.pooler.dense")
-    assert not watched_modules.owner(owners, "bert.classifier")
-    assert not watched_modules.owner(owners, "head")
+    seen = Diagnosis(fault="no gradient", owners=owners)
+    assert seen.is_of_library("bert.pooler.dense")
+    assert not seen.is_of_library("bert.classifier")
+    assert not seen.is_of_library("head")
     assert watched_modules.owners(bert()) == {"": True}
 
 

@@ -12,7 +12,14 @@ from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
 from ..subject import subjects
-from . import attention_calls, norm_calls, padded_targets, recurrent_calls, scale_calls
+from . import (
+    attention_calls,
+    norm_calls,
+    padded_targets,
+    recurrent_calls,
+    sample_axes,
+    scale_calls,
+)
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -73,6 +80,7 @@ class LossCalls(TorchFunctionMode):
         self.recurrent = recurrent_calls.RecurrentCalls(module)
         self.scales = scale_calls.ScaleCalls()
         self._samples = subjects.first_dimension(batch) or 0
+        self._over_samples = sample_axes.OverSamples(self._samples)
 
     def __torch_function__(
         self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
@@ -82,6 +90,7 @@ class LossCalls(TorchFunctionMode):
         observing.attempt(lambda: self._note_inputs(name, args, options), None)
         result = func(*args, **options)
         observing.attempt(lambda: self._note_result(name, result), None)
+        observing.attempt(lambda: self._over_samples.note(name, args, options, result), None)
         observing.attempt(lambda: self.scales.note(name, args, result), None)
         return result
 
@@ -94,7 +103,7 @@ class LossCalls(TorchFunctionMode):
                 if text := self.scales.scaled(inputs[0]):
                     function = "%s gets %s" % (name, text)
                     self.misused[text] = {"function": function, "kind": "cosines", "shapes": []}
-            kind = misuse(name, *inputs, reduced=options.get("reduction") != "none")
+            kind = self._misuse(name, inputs, reduced=options.get("reduction") != "none")
             if kind := kind or domain(name, inputs[0], args, options):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
@@ -104,8 +113,22 @@ class LossCalls(TorchFunctionMode):
             self.norms[size].append(norm_calls.described(name, args, self._module))
         if name.strip("_") in PRODUCTS:
             self._note_product([each for each in args if isinstance(each, torch.Tensor)])
+        self._note_labels(name, args, options)
         self.attention.note(name, args, options)
         self.recurrent.note(name, args)
+
+    def _misuse(self, name: str, inputs: Sequence[torch.Tensor], reduced: bool) -> str:
+        """`misuse` of these inputs, or one row of all samples in the place of theirs."""
+        kind = misuse(name, inputs[0], inputs[1], reduced=reduced)
+        if not kind and reduced and name in ELEMENTWISE:
+            kind = "one row" * sample_axes.is_one_row(inputs[0], inputs[1], self._samples)
+        return kind
+
+    def _note_labels(self, name: str, args: Arguments, options: Options) -> None:
+        """A softmax over the samples, from which the values of the labels are read."""
+        if shape := self._over_samples.read(name, args, options):
+            function = "%s, of %s" % (name.strip("_"), list(shape))
+            self.misused[function] = {"function": function, "kind": "over samples", "shapes": []}
 
     def _note_product(self, pair: Sequence[torch.Tensor]) -> None:
         """One number for all samples that is multiplied by a mask of them."""

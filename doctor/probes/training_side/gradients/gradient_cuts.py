@@ -208,9 +208,12 @@ def kind_of(name: str, results: Sequence[torch.Tensor]) -> str:
     return "constant" if floating else "indices"
 
 
-def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) -> Dict[str, Any]:
+def cuts(
+    plan: Plan, stage: Timed, names: Sequence[str], small: bool = False, absent: bool = False
+) -> Dict[str, Any]:
     """{"cuts": [...]} of the parameters `names`, which got no gradient or zeros only; with `small`,
-    tiny ones."""
+    tiny ones. `absent`: the backward pass gave none of them a gradient, so that the lines and the
+    origins of zeros, which take most of the time, are not recorded."""
     with stage("allocate"):
         training = plan.training(plan.build())
     subject = training.subject
@@ -219,9 +222,12 @@ def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) ->
     paths = Paths(wanted, modules, gradient_zeros.SMALL if small else 0.0)
     paths.hooks.watch_modules(subject.module)
     origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
-    with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
+    with stage("function by function"), contextlib.ExitStack() as watched:
+        if not absent:
+            watched.enter_context(torch.autograd.detect_anomaly(check_nan=False))
         functions = paths.with_functions()
-        with training.autocast(), modules.watched(), functions, paths, origins:
+        zeros = contextlib.nullcontext() if absent else origins
+        with training.autocast(), modules.watched(), functions, paths, zeros:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in graphs.leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
@@ -230,7 +236,7 @@ def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) ->
         ending = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
         ending += ends(paths, set(wanted) - computed - gone, loss)
         wire.send(note={"cuts": {"cuts": ending}})
-        if computed:
+        if computed and not absent:
             held = {name: wanted[name] for name in computed}
             ending += gradient_zeros.zeros(
                 training, loss, held, modules, paths.hooks, origins, small

@@ -187,7 +187,9 @@ def diagnose(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, A
         "look": lambda: inspect_step.look(plan, stage),
         "walk": lambda: follow_step.walk(plan, stage),
         "anomaly": lambda: follow_step.anomaly(plan, stage, request["step"]),
-        "cuts": lambda: cuts(plan, stage, request["names"], request.get("small", False)),
+        "cuts": lambda: cuts(
+            plan, stage, request["names"], request.get("small", False), request.get("absent", False)
+        ),
         "trace": lambda: first_nonfinite.trace(plan, stage, request["step"]),
     }
     try:

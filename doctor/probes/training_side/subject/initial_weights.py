@@ -3,8 +3,9 @@ settings of norms that are those of another library."""
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import List
+from typing import Dict, List
 
 import torch
 
@@ -33,6 +34,32 @@ def large(module: torch.nn.Module) -> List[str]:
         if factor > LARGE and weight.numel() >= LEAST:
             found.append("%s, %.0f times" % (name, factor))
     return found[:LISTED]
+
+
+NEAR_ZERO, NO_GAIN = 1e-2, 1e-3
+"""Times 1 / sqrt(fan in), below which a matrix lets hardly anything through, and the largest value
+of a gain that does. Our own numbers: GPT-2 starts with 0.5 times, LayerScale with a gain of 1e-6 to
+0.1."""
+
+
+def near_zero(weights: Dict[str, torch.Tensor]) -> List[str]:
+    """Matrices and gains that let hardly anything through, as the last layer of a block does that
+    starts as the identity; biases start at 0 without that."""
+    return [
+        name
+        for name, each in weights.items()
+        if each.numel() and observing.attempt(functools.partial(_is_near_zero, name, each), False)
+    ]
+
+
+def _is_near_zero(name: str, weight: torch.Tensor) -> bool:
+    values = observing.plain(weight)
+    if not values.is_floating_point():
+        return False
+    if weight.dim() < 2:
+        return "bias" not in name and float(values.abs().max()) <= NO_GAIN
+    size = float(torch.linalg.vector_norm(values, dtype=torch.float32)) / math.sqrt(values.numel())
+    return size * math.sqrt(values[0].numel()) < NEAR_ZERO
 
 
 HASTY = 0.9, 1.0

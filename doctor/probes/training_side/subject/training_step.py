@@ -15,7 +15,15 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..foreign.observing import plain
-from . import fingerprints, memory, optimizers, taken_gradients, turned_off, undone
+from . import (
+    fingerprints,
+    initial_weights,
+    memory,
+    optimizers,
+    taken_gradients,
+    turned_off,
+    undone,
+)
 from .fingerprints import fingerprint, rows_alike
 from .kept_batch import KeptBatch
 from .manual_steps import Stepped
@@ -87,6 +95,7 @@ class Training:
         self.rates: Dict[int, float] = {}
         self.steerable: Set[str] = set()
         self.alike = [name for name, value in self.weights.items() if rows_alike(value)]
+        self.near_zero = set(initial_weights.near_zero(self.weights))
         self.clipped: Set[str] = set()
         """Parameters that a plain step along the gradient changes, and one that is clipped not."""
         self.taken = taken_gradients.Taken(self.weights)
@@ -229,6 +238,7 @@ class Training:
                 "clipped": name in self.clipped,
                 "change": _number(self.undone.changes.get(name)),
                 "copied": name in copies,
+                "near_zero": name in self.near_zero,
                 "steerable": name in self.steerable if self.update is not None else None,
                 "rate": rates.get(id(value)),
             }

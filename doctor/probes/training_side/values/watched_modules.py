@@ -100,11 +100,13 @@ def owners(module: torch.nn.Module) -> Dict[str, bool]:
     there; only of those whose answer is another than that of the module around them. Containers
     and layers of torch have none."""
     found: Dict[str, bool] = {}
+    every: Dict[str, bool] = {}
     codes: Dict[str, str] = {}
     read: Dict[type, str] = {}
     for name, each in module.named_modules():
         around, _, attribute = name.rpartition(".")
-        own = owner(found, around)
+        of_around = bool(name) and every.get(around, False)  # which comes before what it holds
+        own = of_around
         if not type(each).__module__.startswith("torch."):
             own = _of_library(type(each))
             if own and type(each) not in read:
@@ -112,17 +114,10 @@ def owners(module: torch.nn.Module) -> Dict[str, bool]:
             codes[name] = read.get(type(each), "")
         elif own and codes.get(around) and not _mentioned(attribute, codes[around]):
             own = False
-        if own is not owner(found, around) or (not name and own):
+        every[name] = own
+        if own is not of_around:
             found[name] = own
     return found
-
-
-def owner(owners: Dict[str, bool], name: str) -> bool:
-    """Whether the module of this name, or the innermost one around it that has an answer, is of an
-    installed package."""
-    while name and name not in owners:
-        name = name.rpartition(".")[0]
-    return owners.get(name, False)
 
 
 def _of_library(kind: type) -> bool:
