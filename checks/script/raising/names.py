@@ -49,9 +49,23 @@ def _option(each: Raising) -> str:
 
 
 def _attribute(each: Raising) -> str:
-    return f"{each.owner} sets no attribute {each.name}" + (
-        f"; it has {each.nearest}" if each.nearest else ""
-    )
+    hint = f"it has {each.nearest}" if each.nearest else "it is an error unless another file does"
+    return f"{each.owner} sets no attribute {each.name}; {hint}"
+
+
+def _severity(each: Raising) -> Severity | None:
+    """Another file may set an attribute from outside: model.drop_path_prob = 0.2."""
+    if each.kind == "exported":
+        return "warn"
+    if each.kind == "attribute" and not each.nearest:
+        return "warn" if each.expected == "call" else "note"
+    return None
+
+
+def _applies(each: Raising, path: str) -> bool:
+    """`from package import *` imports the modules of a package that `__all__` names."""
+    package = path.replace("\\", "/").rpartition("/")[2] == "__init__.py"
+    return not (each.kind == "exported" and package)
 
 
 NAMES: Mapping[str, Message] = {
@@ -73,9 +87,8 @@ def _of(messages: Mapping[str, Message]) -> Find:
 
     def find(reading: Training) -> Iterator[Match]:
         for each in reading.script.raising if not reading.is_test else ():
-            if each.kind in messages:
-                severity: Severity | None = "warn" if each.kind == "exported" else None
-                yield Match(each.span, messages[each.kind](each), severity)
+            if each.kind in messages and _applies(each, reading.script.path):
+                yield Match(each.span, messages[each.kind](each), _severity(each))
 
     return find
 
