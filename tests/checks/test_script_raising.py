@@ -172,6 +172,10 @@ SOUND = {
         "import sys\nd = {}\nitems = d.iteritems() if sys.version_info[0] < 3 else d.items()\n"
     ),
     "an old pandas": "import pandas as pd\nfor k, v in pd.read_csv('x').iteritems(): pass\n",
+    "declared for pyflakes": "x = bound_by_the_extension  # noqa: F821\n",
+    "a class to mix in": (
+        "class _SavingMixin:\n    def __init__(self): pass\n    def f(self): return self.b()\n"
+    ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }
 
@@ -214,6 +218,13 @@ def test_an_attribute_that_another_file_may_set_is_a_note() -> None:
 def test_a_package_names_its_modules() -> None:
     code = b"import torch\n__all__ = ['layers']\n"
     for path, found in {"net/__init__.py": False, "net.py": True}.items():
+        hits = lint(read_python(path, code), ScriptMachine())
+        assert any(hit.code == "SCR438" for hit in hits) is found
+
+
+def test_a_template_of_transformers_leaves_names_to_its_generator() -> None:
+    code = b"import torch\nclass LayerA(LayerOfAnother): pass\n"
+    for path, found in {"modular_net.py": False, "modeling_net.py": True}.items():
         hits = lint(read_python(path, code), ScriptMachine())
         assert any(hit.code == "SCR438" for hit in hits) is found
 

@@ -63,9 +63,12 @@ def _severity(each: Raising) -> Severity | None:
 
 
 def _applies(each: Raising, path: str) -> bool:
-    """`from package import *` imports the modules of a package that `__all__` names."""
-    package = path.replace("\\", "/").rpartition("/")[2] == "__init__.py"
-    return not (each.kind == "exported" and package)
+    """`from package import *` imports the modules that `__all__` names; a modular_ file of
+    transformers is a template, whose other names a generator writes."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    if each.kind == "exported" and name == "__init__.py":
+        return False
+    return each.kind not in NAMES or not name.startswith("modular_")
 
 
 NAMES: Mapping[str, Message] = {

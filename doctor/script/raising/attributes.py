@@ -50,7 +50,7 @@ def unset(definitions: Definitions, span: Position) -> Iterator[Raising]:
     for owner, family in families:
         if any(_is_open(definitions, each) for each in family):
             continue
-        if owner.name in definitions.extended or owner.name.startswith(OPEN):
+        if owner.name in definitions.extended or any(word in owner.name for word in OPEN):
             continue
         known = definitions.stored | texts | _defined(definitions, family)
         yield from _missing(definitions, owner, known, span)
