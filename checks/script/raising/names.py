@@ -140,7 +140,8 @@ RULES = (
         "sets, raise an AttributeError as soon as they are read.",
         fires=(
             "args.name of the file's only parser, which has no such option",
-            "self.name in a class whose bases are known, and nothing in the file sets it",
+            "self.name in a class whose bases are known, which sets a name that differs by a slip; "
+            "a warning or a note where nothing in the file is like it",
         ),
         fix="Add the option or set the attribute in __init__, or correct the spelling.",
         sources=("python-naming", "argparse-type"),
