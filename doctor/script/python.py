@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from doctor.facts.script import Launch, Script, Span, Unreadable
+from doctor.facts.script import Launch, Raising, Script, Span, Unreadable
 from doctor.script import suppressions
 from doctor.script.inlined import inlined
 from doctor.script.raising.read import raising
@@ -107,7 +107,7 @@ def _script(
     try:
         script = _walked(path, kind, source, tree, launches, requirements)
         if kind == "python":
-            script = msgspec.structs.replace(script, raising=raising(tree, source.span))
+            script = msgspec.structs.replace(script, raising=_raising(tree, source))
         joined = inlined(tree, script)
         if joined is not None:
             other = _walked(path, kind, source, joined, launches, requirements, ast.unparse)
@@ -116,6 +116,17 @@ def _script(
         reason = Unreadable("the code is nested too deeply", Span(1, 1))
         return Script(path=path, kind=kind, unreadable=(reason,))
     return msgspec.structs.replace(script, suppressions=suppressions.read(source))
+
+
+def _raising(tree: ast.Module, source: Source) -> tuple[Raising, ...]:
+    """What raises; a name that a comment declares for pyflakes is bound out of sight."""
+    found = raising(tree, source.span)
+    lines = source.text.split("\n") if found else []
+    return tuple(
+        each
+        for each in found
+        if each.kind != "name" or "noqa: F821" not in "".join(lines[each.span.line - 1 :][:1])
+    )
 
 
 def _walked(

@@ -43,6 +43,7 @@ FAULTY = {
     "a dictionary of Python 2": ("SCR441", "state = {}\nfor k, v in state.iteritems(): pass\n"),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
+OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
 SOUND = {
     "a name bound below in the module": "def f():\n    return LATER\nLATER = 1\n",
     "a loop leads back": "def f(xs):\n    for x in xs:\n        if x: print(y)\n        y = x\n",
@@ -88,6 +89,93 @@ SOUND = {
         "        self.register_buffer('mask', None)\n    def f(self): return self.mask\n"
     ),
     "six": "import six\nfor k, v in six.iteritems({}): pass\n",
+    "a module of another name": "if __name__ == '__channelexec__':\n    serve(channel)\n",
+    "a later version": "NEW = False\n_PY315_PLUS = NEW\nx = 1 if not _PY315_PLUS else later\n",
+    "names in a dictionary": "vars()['rate'] = 1\nprint(rate)\n",
+    "names of sys.modules": "import sys\nsetattr(sys.modules[__name__], 'a', 1)\nprint(a)\n",
+    "builtins of another name": "import builtins as b\nb.rate = 1\nprint(rate)\n",
+    "suppressed": "from contextlib import suppress\nwith suppress(NameError):\n    print(zzz)\n",
+    "nonlocal": (
+        "def f():\n    def g():\n        nonlocal a\n        a = 1\n    g()\n"
+        "    print(a)\n    a = 2\n"
+    ),
+    "a base with a metaclass": (
+        "class M(type):\n    def __call__(cls): return 1\nclass B(metaclass=M): pass\n"
+        "class A(B):\n    def __init__(self, a): pass\nA()\n"
+    ),
+    "a base that makes the object": (
+        "class B:\n    def __new__(cls): return 1\nclass A(B):\n"
+        "    def __init__(self, a): pass\nA()\n"
+    ),
+    "a member of an enum": (
+        "from enum import Enum\nclass A(Enum):\n    X = (1, 2)\n"
+        "    def __init__(self, a, b): pass\nA((1, 2))\n"
+    ),
+    "__new__ of an object": (
+        "class A:\n    def __new__(cls, a): return None\n"
+        "    def f(self): return self.__new__(type(self), 1)\n"
+    ),
+    "a method that the file replaces": (
+        "class A:\n    def f(self): pass\n    def g(self): return self.f(1)\n"
+        "a = A()\na.f = lambda x: x\n"
+    ),
+    "attributes that another object sets": (
+        "import u\nclass A:\n    def __init__(self): u.Connector(self)\n"
+        "    def f(self): return self.profiler.x\n"
+    ),
+    "attributes set by setattr": (
+        "class A:\n    def __init__(self): pass\n    def f(self): return self.b()\n"
+        "a = A()\nfor name in 'bc': setattr(a, name, print)\n"
+    ),
+    "buffers with numbers": (
+        "class A(torch.nn.Module):\n    def __init__(self):\n        for i in range(2):\n"
+        "            self.register_buffer(f'b{i}', None)\n    def f(self): return self.b1\n"
+    ),
+    "self of a class inside": (
+        "class A:\n    def __init__(self): pass\n    def f(self):\n        class B:\n"
+        "            x = 1\n            def g(self): return self.x\n        return B\n"
+    ),
+    "hasattr": (
+        "class A:\n    def __init__(self): pass\n    def f(self):\n"
+        "        return self.b if hasattr(self, 'a') else 0\n"
+    ),
+    "options of a Namespace": OPTIONS
+    + "space = argparse.Namespace()\na = p.parse_args(None, space)\nprint(a.y)\n",
+    "an action that sets others": (
+        "from u import Act\n" + OPTIONS + "p.add_argument('--z', action=Act)\n"
+        "a = p.parse_args()\nprint(a.y)\n"
+    ),
+    "a parser that a function hands on": (
+        "import u\ndef more(z): u.more(z)\n" + OPTIONS + "more(p)\na = p.parse_args()\nprint(a.y)\n"
+    ),
+    "a parser of another file": (
+        "from u import MyParser\n" + OPTIONS + "q = MyParser()\na = q.parse_args()\nprint(a.y)\n"
+    ),
+    "options that are asked for": (
+        OPTIONS + "a = p.parse_args()\nif 'y' in a: print(a.y)\nif getattr(a, 'z', 0): print(a.z)\n"
+    ),
+    "options under try": (
+        OPTIONS + "a = p.parse_args()\ntry:\n    print(a.y)\nexcept AttributeError:\n    pass\n"
+    ),
+    "options that a module keeps": (
+        "import u\n" + OPTIONS + "a = p.parse_args()\nu.options = a\nu.fill()\nprint(a.y)\n"
+    ),
+    "prefixes": (
+        "import argparse\np = argparse.ArgumentParser(prefix_chars='+')\np.add_argument('++x')\n"
+        "a = p.parse_args()\nprint(a.x)\n"
+    ),
+    "has_key of another class": "def f(state):\n    if state.has_key(): pass\n",
+    "its own iteritems": (
+        "class D:\n    def iteritems(self): return []\nfor k, v in D().iteritems(): pass\n"
+    ),
+    "both versions": (
+        "import sys\nd = {}\nitems = d.iteritems() if sys.version_info[0] < 3 else d.items()\n"
+    ),
+    "an old pandas": "import pandas as pd\nfor k, v in pd.read_csv('x').iteritems(): pass\n",
+    "declared for pyflakes": "x = bound_by_the_extension  # noqa: F821\n",
+    "a class to mix in": (
+        "class _SavingMixin:\n    def __init__(self): pass\n    def f(self): return self.b()\n"
+    ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }
 
@@ -109,6 +197,36 @@ def test_what_raises_is_reported(what: str) -> None:
 @pytest.mark.parametrize("what", SOUND)
 def test_what_does_not_raise_is_not(what: str) -> None:
     assert codes(SOUND[what]) == set()
+
+
+def test_an_attribute_that_another_file_may_set_is_a_note() -> None:
+    code = (
+        "import torch\nclass Net(torch.nn.Module):\n    def __init__(self):\n"
+        "        self.cells = 1\n"
+        "    def forward(self, x):\n        return {}\n"
+    )
+    for read, severity in {
+        "self.drop_path_prob": "note",
+        "self.mask(x)": "warn",
+        "self.cels": "fail",
+    }.items():
+        script = read_python("train.py", code.format(read).encode())
+        hits = [hit for hit in lint(script, ScriptMachine()) if hit.code == "SCR440"]
+        assert [hit.severity for hit in hits] == [severity], read
+
+
+def test_a_package_names_its_modules() -> None:
+    code = b"import torch\n__all__ = ['layers']\n"
+    for path, found in {"net/__init__.py": False, "net.py": True}.items():
+        hits = lint(read_python(path, code), ScriptMachine())
+        assert any(hit.code == "SCR438" for hit in hits) is found
+
+
+def test_a_template_of_transformers_leaves_names_to_its_generator() -> None:
+    code = b"import torch\nclass LayerA(LayerOfAnother): pass\n"
+    for path, found in {"modular_net.py": False, "modeling_net.py": True}.items():
+        hits = lint(read_python(path, code), ScriptMachine())
+        assert any(hit.code == "SCR438" for hit in hits) is found
 
 
 def test_a_test_raises_on_purpose() -> None:

@@ -31,7 +31,7 @@ CODES = {
         lint clean.py
         lint train.py --fail-on never
         lint good --fail-on never
-        lint train.py --skip SCR101
+        lint train.py --skip SCR101,SCR438
         lint clean.py --diff
         lint --help
         scan good

@@ -10,13 +10,20 @@ from doctor.facts.script import Call
 
 OF_DICTIONARIES = {"iteritems": "items()", "itervalues": "values()", "iterkeys": "keys()",
                    "has_key": "`in`"}  # fmt: skip
+ARGUMENTS = {"has_key": 1}
+EXPECTED = {"version_info", "PY2", "PY3", "python_version", "AttributeError"}
+"""One of them occurs in files that run in both versions."""
 
 
 def gone(reading: Training) -> Iterator[Match]:
-    if reading.is_test or reading.imports_from("six", "future"):
+    script = reading.script
+    if reading.is_test or reading.imports_from("six", "future") or script.identifiers & EXPECTED:
         return
-    for call in reading.named(*OF_DICTIONARIES):
-        if call.receiver or call.receiver_call >= 0 or call.base is not None:
+    own = {each.name for each in script.functions}
+    tables = {"iteritems"} if reading.imports_from("pandas") else set()
+    for call in reading.named(*OF_DICTIONARIES.keys() - own - tables):
+        fits = len(call.args) == ARGUMENTS.get(call.method, 0) and not call.unpacked
+        if fits and (call.receiver or call.receiver_call >= 0 or call.base is not None):
             message = f"Python 3 has no {call.method}(): use {OF_DICTIONARIES[call.method]}"
             yield Match(call.name_span, message)
     for call in reading.named("next"):

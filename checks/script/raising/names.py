@@ -49,9 +49,26 @@ def _option(each: Raising) -> str:
 
 
 def _attribute(each: Raising) -> str:
-    return f"{each.owner} sets no attribute {each.name}" + (
-        f"; it has {each.nearest}" if each.nearest else ""
-    )
+    hint = f"it has {each.nearest}" if each.nearest else "it is an error unless another file does"
+    return f"{each.owner} sets no attribute {each.name}; {hint}"
+
+
+def _severity(each: Raising) -> Severity | None:
+    """Another file may set an attribute from outside: model.drop_path_prob = 0.2."""
+    if each.kind == "exported":
+        return "warn"
+    if each.kind == "attribute" and not each.nearest:
+        return "warn" if each.expected == "call" else "note"
+    return None
+
+
+def _applies(each: Raising, path: str) -> bool:
+    """`from package import *` imports the modules that `__all__` names; a modular_ file of
+    transformers is a template, whose other names a generator writes."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    if each.kind == "exported" and name == "__init__.py":
+        return False
+    return each.kind not in NAMES or not name.startswith("modular_")
 
 
 NAMES: Mapping[str, Message] = {
@@ -73,9 +90,8 @@ def _of(messages: Mapping[str, Message]) -> Find:
 
     def find(reading: Training) -> Iterator[Match]:
         for each in reading.script.raising if not reading.is_test else ():
-            if each.kind in messages:
-                severity: Severity | None = "warn" if each.kind == "exported" else None
-                yield Match(each.span, messages[each.kind](each), severity)
+            if each.kind in messages and _applies(each, reading.script.path):
+                yield Match(each.span, messages[each.kind](each), _severity(each))
 
     return find
 
@@ -124,7 +140,8 @@ RULES = (
         "sets, raise an AttributeError as soon as they are read.",
         fires=(
             "args.name of the file's only parser, which has no such option",
-            "self.name in a class whose bases are known, and nothing in the file sets it",
+            "self.name in a class whose bases are known, which sets a name that differs by a slip; "
+            "a warning or a note where nothing in the file is like it",
         ),
         fix="Add the option or set the attribute in __init__, or correct the spelling.",
         sources=("python-naming", "argparse-type"),

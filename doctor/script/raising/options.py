@@ -8,21 +8,26 @@ from collections.abc import Iterator
 
 from doctor.facts.script import Raising
 from doctor.script.raising.scopes import Scope
-from doctor.script.raising.signatures import Position
+from doctor.script.raising.signatures import Position, is_guarded
 
 PARSERS = {"ArgumentParser", "add_argument_group", "add_mutually_exclusive_group"}
 READ_ONLY = {"print", "vars", "info", "pprint", "str", "repr", "log", "debug", "format", "dump",
              "dumps", "asdict", "deepcopy", "copy", "getattr", "hasattr", "warning",
              "SummaryWriter", "items", "sorted", "isinstance", "type", "len", "main"}  # fmt: skip
 """Functions of other files that get a whole command line and add nothing to it."""
+FOREIGN = {"add_argparse_args", "parse_config_file", "add_arguments"}
+ASKING = {"hasattr", "getattr", "setattr", "delattr"}
 OWN = {"__dict__", "_get_kwargs", "_get_args"}
 
 
 def unknown_options(
-    tree: ast.Module, scopes: list[Scope], parents: dict[ast.AST, ast.AST], span: Position
+    tree: ast.Module,
+    calls: list[ast.Call],
+    scopes: list[Scope],
+    parents: dict[ast.AST, ast.AST],
+    span: Position,
 ) -> Iterator[Raising]:
     """args.name where no add_argument of the file makes it; the first of each name."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     declared = _declared(calls)
     if not declared:
         return
@@ -39,6 +44,8 @@ def unknown_options(
             name = node.attr
             if name in declared | given | OWN | reported or not isinstance(node.ctx, ast.Load):
                 continue
+            if is_guarded(node, parents, "AttributeError"):
+                continue
             reported.add(name)
             nearest = "".join(difflib.get_close_matches(name, sorted(declared), 1, 0.75))
             yield Raising("option", name, span(node), use.id, nearest)
@@ -52,21 +59,21 @@ def _declared(calls: list[ast.Call]) -> set[str] | None:
         method = _method(call)
         if method == "ArgumentParser":
             parsers += 1
-            if any(each.arg in ("parents", None) for each in call.keywords):
+            if any(each.arg in ("parents", "prefix_chars", None) for each in call.keywords):
                 return None
         elif method in ("add_argument", "set_defaults", "add_subparsers"):
             found = _names(call, method)
             if found is None:
                 return None
             names |= found
-        elif method in ("add_argparse_args", "parse_config_file", "add_arguments"):
+        elif method in FOREIGN or (method.endswith("Parser") and "Config" not in method):
             return None
     return names if parsers == 1 else None
 
 
 def _names(call: ast.Call, method: str) -> set[str] | None:
     keywords = {each.arg: each.value for each in call.keywords}
-    if None in keywords:
+    if None in keywords or _is_own_action(keywords.get("action")):
         return None
     if method == "set_defaults":
         return {name for name in keywords if name is not None}
@@ -78,6 +85,13 @@ def _names(call: ast.Call, method: str) -> set[str] | None:
         return None
     long = [str(each) for each in flags if str(each).startswith("--")] or [str(e) for e in flags]
     return {long[0].lstrip("-").replace("-", "_")} if long else set()
+
+
+def _is_own_action(action: ast.expr | None) -> bool:
+    """A class, which sets what it likes."""
+    if action is None or isinstance(action, ast.Constant):
+        return False
+    return not ast.unparse(action).endswith("BooleanOptionalAction")
 
 
 def _method(call: ast.Call) -> str:
@@ -111,7 +125,13 @@ def _is_parsed(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
         return False
     call = around.value
     plain = not call.keywords and all(not isinstance(each, ast.Starred) for each in call.args)
-    return _method(call) == method and isinstance(call.func, ast.Attribute) and plain
+    if _method(call) != method or not isinstance(call.func, ast.Attribute):
+        return False
+    parser = call.func.value
+    written = isinstance(parser, ast.Name) or (
+        isinstance(parser, ast.Call) and isinstance(parser.func, ast.Name)
+    )
+    return plain and written and len(call.args) < 2
 
 
 def _passed(
@@ -157,6 +177,12 @@ def _grows(
     parsers = {each.id for node in ast.walk(tree) if isinstance(node, ast.Assign)
                and isinstance(node.value, ast.Call) and _method(node.value) in PARSERS
                for each in node.targets if isinstance(each, ast.Name)}  # fmt: skip
+    parsers |= _received(calls, parsers, scopes[0])
+    imports = (ast.Import, ast.ImportFrom)
+    imported = {name for name, nodes in scopes[0].bindings.items()
+                if any(isinstance(each, imports) for each in nodes)}  # fmt: skip
+    if any(_is_kept(node, names, imported) for node in ast.walk(tree)):
+        return True
     for call in calls:
         method = _method(call)
         values = [*call.args, *(each.value for each in call.keywords)]
@@ -171,6 +197,31 @@ def _grows(
     )
 
 
+def _received(calls: list[ast.Call], parsers: set[str], module: Scope) -> set[str]:
+    """The parameters of functions of the file that a parser is given as."""
+    found: set[str] = set()
+    for call in calls:
+        bindings = module.bindings.get(call.func.id, []) if isinstance(call.func, ast.Name) else []
+        if len(bindings) != 1 or not isinstance(bindings[0], ast.FunctionDef):
+            continue
+        pairs = zip(bindings[0].args.args, call.args, strict=False)
+        found |= {each.arg for each, value in pairs
+                  if isinstance(value, ast.Name) and value.id in parsers}  # fmt: skip
+    return found
+
+
+def _is_kept(node: ast.AST, names: set[str], imported: set[str]) -> bool:
+    """module.options = args: another file has it, too."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Name):
+        return False
+    return node.value.id in names and any(
+        isinstance(each, ast.Attribute)
+        and isinstance(each.value, ast.Name)
+        and each.value.id in imported
+        for each in node.targets
+    )
+
+
 def _set(tree: ast.Module) -> set[str]:
     """Attributes that the file sets, of whatever object, and those that it asks for by name."""
     found = {
@@ -179,6 +230,8 @@ def _set(tree: ast.Module) -> set[str]:
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _method(node) in ("hasattr", "setattr", "delattr"):
+        if isinstance(node, ast.Call) and _method(node) in ASKING:
             found |= {str(each.value) for each in node.args if isinstance(each, ast.Constant)}
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            found |= {str(node.left.value)} if isinstance(node.left, ast.Constant) else set()
     return found

@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = (*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS)
+BINDING = {
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Global,
+    ast.Nonlocal, ast.NamedExpr, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping,
+    *(getattr(ast, name) for name in ("TypeAlias",) if hasattr(ast, name)),
+}  # fmt: skip
+"""Nodes that bind a name without a Name node, or hand it to another scope."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -25,9 +31,20 @@ class Scope:
     uses: list[ast.Name] = field(default_factory=list)
     elsewhere: set[str] = field(default_factory=set)
     """Names that `global` or `nonlocal` hands to another scope."""
+    lines: dict[str, int | None] = field(default_factory=dict)
+    """What `first` returned."""
 
     def bind(self, name: str, node: ast.AST) -> None:
         self.bindings.setdefault(name, []).append(node)
+
+    def first(self, name: str) -> int | None:
+        """The first line that binds a name, None where a call does or another scope may."""
+        if name not in self.lines:
+            nodes = self.bindings[name]
+            given = any(isinstance(each, ast.arg | ast.Global | ast.Nonlocal) for each in nodes)
+            lines = [getattr(each, "lineno", 0) for each in nodes]
+            self.lines[name] = None if given else min(lines)
+        return self.lines[name]
 
     def owner(self, name: str) -> Scope | None:
         """The scope whose variable a name is here, None for a builtin or nothing."""
@@ -40,22 +57,64 @@ class Scope:
         return None
 
 
-def scopes_of(tree: ast.Module) -> list[Scope]:
+@dataclass(eq=False)
+class Names:
+    """What the one walk writes down beside the scopes.
+
+    `stored`: the attributes that the file assigns, of whatever object.
+    """
+
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    calls: list[ast.Call] = field(default_factory=list)
+    stored: set[str] = field(default_factory=set)
+
+
+def scopes_of(tree: ast.Module, names: Names) -> list[Scope]:
     """All scopes, the module first."""
     module = Scope(tree, None)
     found = [module]
+    parents = names.parents
+    parents.update(dict.fromkeys(tree.body, tree))
     waiting: list[tuple[ast.AST, Scope]] = [(each, module) for each in reversed(tree.body)]
     while waiting:
         node, scope = waiting.pop()
+        if not isinstance(node, SCOPES):
+            _plain(node, scope, module, names, waiting)
+            continue
         _enter(node, scope, module)
-        inner = scope
-        if isinstance(node, SCOPES):
-            inner = Scope(node, scope)
-            found.append(inner)
-            _parameters(node, inner)
+        inner = Scope(node, scope)
+        found.append(inner)
+        _parameters(node, inner)
         for child, own in _children(node):
+            parents[child] = node
             waiting.append((child, inner if own else scope))
+        _annotate(node, parents)
     return found
+
+
+def _plain(
+    node: ast.AST,
+    scope: Scope,
+    module: Scope,
+    names: Names,
+    waiting: list[tuple[ast.AST, Scope]],
+) -> None:
+    """A node that opens no scope; the commonest kinds come first, for speed."""
+    if isinstance(node, ast.Name):
+        _enter_name(node, scope, module)
+    elif isinstance(node, ast.Attribute):
+        if type(node.ctx) is not ast.Load:
+            names.stored.add(node.attr)
+        names.parents[node.value] = node
+        waiting.append((node.value, scope))
+    elif not isinstance(node, ast.Constant):
+        if isinstance(node, ast.Call):
+            names.calls.append(node)
+        elif type(node) in BINDING:
+            _enter(node, scope, module)
+        for part in _parts(node):
+            names.parents[part] = node
+            waiting.append((part, scope))
 
 
 def _children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
@@ -72,7 +131,33 @@ def _children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
         first = node.generators[0].iter
         yield from ((each, each is not first) for each in _in_comprehension(node))
     else:
-        yield from ((each, True) for each in reversed([*ast.iter_child_nodes(node)]))
+        yield from ((each, True) for each in _parts(node))
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    """The parts of a node, the last first; contexts and operators hold no names."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST) and name not in ("ctx", "op"):
+            found.append(value)
+    found.reverse()
+    return found
+
+
+def _annotate(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> None:
+    """An annotation of a parameter belongs to the parameter, and that to the function."""
+    if not isinstance(node, FUNCTIONS):
+        return
+    arguments = node.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    for each in (*every, arguments.vararg, arguments.kwarg):
+        if each is not None:
+            parents[each] = node
+            if each.annotation is not None:
+                parents[each.annotation] = each
 
 
 def _outside(node: Function) -> Iterator[ast.expr]:
@@ -101,6 +186,8 @@ def _parameters(node: ast.AST, scope: Scope) -> None:
     if not isinstance(node, FUNCTIONS):
         return
     arguments = node.args
+    for parameter in getattr(node, "type_params", None) or ():
+        scope.bind(parameter.name, parameter)
     for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         scope.bind(each.arg, each)
     for extra in (arguments.vararg, arguments.kwarg):
@@ -110,12 +197,11 @@ def _parameters(node: ast.AST, scope: Scope) -> None:
 
 def _enter(node: ast.AST, scope: Scope, module: Scope) -> None:
     """Write down what one node binds or uses."""
-    if isinstance(node, ast.Name):
-        _enter_name(node, scope, module)
-    elif isinstance(node, ast.Global | ast.Nonlocal):
+    if isinstance(node, ast.Global | ast.Nonlocal):
         scope.elsewhere.update(node.names)
-        for name in node.names if isinstance(node, ast.Global) else ():
-            module.bind(name, node)
+        for name in node.names:
+            for owner in (module,) if isinstance(node, ast.Global) else _outer(scope):
+                owner.bind(name, node)
     elif isinstance(node, ast.NamedExpr):
         _around(scope).bind(node.target.id, node)
     else:
@@ -130,6 +216,14 @@ def _enter_name(node: ast.Name, scope: Scope, module: Scope) -> None:
         module.bind(node.id, node)
     else:
         scope.bind(node.id, node)
+
+
+def _outer(scope: Scope) -> Iterator[Scope]:
+    """The functions around, one of which owns a nonlocal name."""
+    around = scope.parent
+    while around is not None and around.parent is not None:
+        yield around
+        around = around.parent
 
 
 def _around(scope: Scope) -> Scope:

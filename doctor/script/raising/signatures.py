@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections.abc import Callable, Iterator
 
 from doctor.facts.script import Raising, Span
@@ -13,13 +14,17 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 NEUTRAL = {"staticmethod", "classmethod", "no_grad", "inference_mode", "torch.no_grad",
            "torch.inference_mode", "torch.no_grad()", "torch.inference_mode()"}  # fmt: skip
 """Decorators that leave the parameters as they are."""
+MAKERS = re.compile(r"Enum|Flag|Singleton|Meta|NamedTuple|with_metaclass|\(")
+"""Bases of other files whose metaclass or __new__ has parameters of its own."""
 Position = Callable[[ast.AST], Span]
 
 
 class Definitions:
     """The functions and classes of a file that one definition alone stands for."""
 
-    def __init__(self, scopes: list[Scope], parents: dict[ast.AST, ast.AST]) -> None:
+    def __init__(
+        self, scopes: list[Scope], parents: dict[ast.AST, ast.AST], stored: set[str]
+    ) -> None:
         self.scopes = scopes
         self.parents = parents
         self.classes: dict[str, ast.ClassDef] = {}
@@ -29,18 +34,31 @@ class Definitions:
                 self.classes[name] = bindings[0]
         bases = [base for scope in scopes if isinstance(scope.node, ast.ClassDef)
                  for base in scope.node.bases]  # fmt: skip
-        self.stored: dict[ast.AST, set[str]] = {}
+        self.returned: dict[ast.AST, set[int | None]] = {}
+        self.around: dict[Scope | None, ast.ClassDef | None] = {}
+        """The class whose own object `self` is, by the scope that has the name."""
+        self.open: dict[ast.AST, bool] = {}
+        """Classes whose attributes may be set out of sight."""
+        self.stored = stored
+        """All attributes that the file assigns, of whatever object."""
         self.extended = {ast.unparse(base).rpartition(".")[2] for base in bases}
 
-    def sets(self, owner: ast.ClassDef) -> set[str]:
-        """The attributes that the code of a class assigns."""
-        if owner not in self.stored:
-            self.stored[owner] = {
-                node.attr
-                for node in ast.walk(owner)
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-            }
-        return self.stored[owner]
+    def is_plain(self, owner: ast.ClassDef) -> bool:
+        """Calling the class calls its __init__: it and its bases make no objects of their own."""
+        waiting, seen = [owner], {owner}
+        while waiting:
+            each = waiting.pop()
+            if each.decorator_list or each.keywords or "__new__" in self.by_scope[each].bindings:
+                return False
+            for base in each.bases:
+                text = ast.unparse(base)
+                if MAKERS.search(text):
+                    return False
+                known = self.classes.get(text)
+                if known is not None and known not in seen:
+                    seen.add(known)
+                    waiting.append(known)
+        return True
 
     def method(self, owner: ast.ClassDef, name: str) -> Definition | None:
         """The only definition of a method in the body of a class."""
@@ -53,17 +71,16 @@ def misfits(definitions: Definitions, span: Position) -> Iterator[Raising]:
     """One for each call."""
     for scope in definitions.scopes:
         for use in scope.uses:
-            call = definitions.parents.get(use)
-            if not isinstance(call, ast.Call | ast.Attribute):
+            call = node = definitions.parents.get(use)
+            first: ast.expr = use
+            if isinstance(call, ast.Attribute):
+                if use.id != "self":
+                    continue
+                first, node = call, definitions.parents.get(call)
+            if call is None or not isinstance(node, ast.Call) or first is not node.func:
                 continue
             called, skip = _called(definitions, scope, use, call)
-            node = call if isinstance(call, ast.Call) else definitions.parents.get(call)
-            if called is None or not isinstance(node, ast.Call):
-                continue
-            if _is_guarded(node, definitions.parents):
-                continue
-            first = call if isinstance(call, ast.Attribute) else use
-            if first is not node.func:
+            if called is None or is_guarded(node, definitions.parents, "TypeError"):
                 continue
             found = _misfit(node, called, skip, span)
             if found is not None or (found := _count(definitions, node, called, span)) is not None:
@@ -83,9 +100,8 @@ def _called(
     if isinstance(bindings[0], Definition):
         return bindings[0], 0
     made = bindings[0] if owner is definitions.scopes[0] else None
-    if isinstance(made, ast.ClassDef) and not made.decorator_list and not made.keywords:
-        plain = "__new__" not in definitions.by_scope[made].bindings
-        return (definitions.method(made, "__init__") if plain else None), 1
+    if isinstance(made, ast.ClassDef) and definitions.is_plain(made):
+        return definitions.method(made, "__init__"), 1
     return None, 0
 
 
@@ -93,11 +109,14 @@ def _method(
     definitions: Definitions, scope: Scope, use: ast.Name, name: str
 ) -> tuple[Definition | None, int]:
     """self.name(...) in a class that no other of the file extends."""
-    owner = _class_around(definitions, scope, use)
-    if owner is None or owner.name in definitions.extended:
+    around = scope.owner(use.id)
+    if around not in definitions.around:
+        definitions.around[around] = _class_around(definitions, scope, use)
+    owner = definitions.around[around]
+    if owner is None or owner.name in definitions.extended or name == "__new__":
         return None, 0
     method = definitions.method(owner, name)
-    if method is None or name in definitions.sets(owner):
+    if method is None or name in definitions.stored:
         return None, 0
     decorators = {ast.unparse(each) for each in method.decorator_list}
     return method, 0 if "staticmethod" in decorators else 1
@@ -166,7 +185,9 @@ def _count(
         return None
     if any(isinstance(each, ast.Starred) for each in target.elts):
         return None
-    counts = _returned(called)
+    if called not in definitions.returned:
+        definitions.returned[called] = _returned(called)
+    counts = definitions.returned[called]
     if not counts or None in counts or len(target.elts) in counts:
         return None
     values = " or ".join(str(each) for each in sorted(each for each in counts if each is not None))
@@ -194,15 +215,17 @@ def _returned(called: Definition) -> set[int | None]:
     return found
 
 
-def _is_guarded(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    """In a try statement that catches the TypeError, or under pytest.raises."""
+def is_guarded(node: ast.AST, parents: dict[ast.AST, ast.AST], error: str) -> bool:
+    """In a try statement that catches the error, or under pytest.raises or suppress."""
     child, around = node, parents.get(node)
     while around is not None:
         if isinstance(around, ast.Try) and child in around.body and around.handlers:
             types = [ast.unparse(each.type) if each.type else "" for each in around.handlers]
-            if any(not each or "TypeError" in each or "Exception" in each for each in types):
+            if any(not each or error in each or "Exception" in each for each in types):
                 return True
-        if isinstance(around, ast.With) and any("aises" in ast.unparse(i) for i in around.items):
+        if isinstance(around, ast.With) and any(
+            word in ast.unparse(item) for item in around.items for word in ("aises", "suppress")
+        ):
             return True
         child, around = around, parents.get(around)
     return False

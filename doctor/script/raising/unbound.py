@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import re
 from collections.abc import Callable, Iterator
 
 from doctor.facts.script import Raising, Span
@@ -13,13 +14,17 @@ from doctor.script.raising.scopes import COMPREHENSIONS, FUNCTIONS, Scope
 KNOWN = frozenset(dir(builtins)) | {
     "__file__", "__path__", "__class__", "__module__", "__qualname__", "__annotations__",
     "__builtins__", "__builtin__", "__dict__", "WindowsError", "get_ipython", "display", "In",
-    "Out", "_", "reveal_type", "exit", "quit", "dbutils", "spark", "sc", "profile",
+    "Out", "_", "reveal_type", "exit", "quit", "dbutils", "spark", "sc", "profile", "anext",
+    "aiter", "EncodingWarning", "ExceptionGroup", "BaseExceptionGroup", "PythonFinalizationError",
 }  # fmt: skip
-"""Names that Python, IPython, Databricks and profilers bind."""
+"""Names that Python in a later version, IPython, Databricks and profilers bind."""
 DYNAMIC = {"exec", "execfile", "globals", "read_base", "builtins", "__builtin__"}
 """Where one of these occurs, names may be bound by a text."""
 OPEN = ("NameError", "UnboundLocalError", "Exception", "BaseException")
-VERSIONS = ("sys.version", "PY2", "PY3", "python_version", "TYPE_CHECKING", "six.", "__name__ in")
+VERSIONS = re.compile(
+    r"version|PY_?[23]|TYPE_CHECKING|six\.|__name__ in|__name__ == (?!.__main__)", re.IGNORECASE
+)
+"""A test of versions, or of a module that another one executes."""
 
 
 def unbound(
@@ -27,7 +32,7 @@ def unbound(
 ) -> Iterator[Raising]:
     """One for each name, at its first use."""
     module = scopes[0]
-    if _is_open(scopes):
+    if _is_open(scopes) or _reaches_itself(module, parents):
         return
     seen: set[str] = set()
     lazy = _postponed(module)
@@ -55,15 +60,32 @@ def exported(module: Scope, span: Callable[[ast.AST], Span]) -> Iterator[Raising
             continue
         for item in node.value.elts:
             name = item.value if isinstance(item, ast.Constant) else None
-            if isinstance(name, str) and name not in module.bindings:
+            if isinstance(name, str) and name not in module.bindings and name not in KNOWN:
                 yield Raising("exported", name, span(item))
+
+
+def _reaches_itself(module: Scope, parents: dict[ast.AST, ast.AST]) -> bool:
+    """vars() and locals() of the module, sys.modules[__name__]: names may be set as a key."""
+    return any(
+        (use.id == "__name__" and isinstance(around, ast.Subscript))
+        or (use.id in ("vars", "locals") and isinstance(around, ast.Call) and not around.args)
+        for use in module.uses
+        for around in [parents.get(use)]
+    )
 
 
 def _is_open(scopes: list[Scope]) -> bool:
     """A star import, or code in a text, may bind any name."""
     if "*" in {name for scope in scopes for name in scope.bindings}:
         return True
-    return any(use.id in DYNAMIC for scope in scopes for use in scope.uses)
+    return any(use.id in DYNAMIC for scope in scopes for use in scope.uses) or any(
+        each.name in DYNAMIC
+        for scope in scopes
+        for nodes in scope.bindings.values()
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for each in node.names
+    )
 
 
 def _postponed(module: Scope) -> bool:
@@ -81,6 +103,8 @@ def _is_spared(use: ast.Name, parents: dict[ast.AST, ast.AST], lazy: bool) -> bo
     while node is not None:
         if isinstance(node, ast.Try | ast.If | ast.IfExp) and _is_expected(node, child, use.id):
             return True
+        if isinstance(node, ast.With) and _suppresses(node):
+            return True
         if isinstance(node, ast.Delete) or _is_annotation(node, child, parents, lazy):
             return True
         child, node = node, parents.get(node)
@@ -95,7 +119,12 @@ def _is_expected(node: ast.Try | ast.If | ast.IfExp, child: ast.AST, name: str) 
         return False
     text = ast.unparse(node.test)
     known = text in ("False", "0") or repr(name) in text
-    return known or any(word in text for word in VERSIONS)
+    return known or VERSIONS.search(text) is not None
+
+
+def _suppresses(node: ast.With) -> bool:
+    """contextlib.suppress(NameError), pytest.raises(NameError)."""
+    return any(name in ast.unparse(item) for item in node.items for name in OPEN)
 
 
 def _is_annotation(
@@ -134,21 +163,20 @@ def _is_early(scope: Scope, use: ast.Name, parents: dict[ast.AST, ast.AST]) -> b
     module = isinstance(scope.node, ast.Module)
     if isinstance(scope.node, (*COMPREHENSIONS, ast.ClassDef)) or (module and use.id in KNOWN):
         return False
-    bindings = scope.bindings[use.id]
-    if any(isinstance(each, ast.arg | ast.Global | ast.Nonlocal) for each in bindings):
+    first, bindings = scope.first(use.id), scope.bindings[use.id]
+    if first is None or first < use.lineno:
         return False
     statement = _statement(use, parents)
+    if statement is None:
+        return False
     own = {id(_statement(each, parents)) for each in bindings}
-    if statement is None or (id(statement) in own and not isinstance(statement, ast.Assign)):
+    if id(statement) in own and not isinstance(statement, ast.Assign):
         return False
     if id(statement) in own and any(
         isinstance(each, ast.NamedExpr) for each in ast.walk(statement)
     ):
         return False
-    places = [getattr(each, "lineno", 0) for each in bindings]
-    if min(places) < statement.lineno or (
-        min(places) == statement.lineno and id(statement) not in own
-    ):
+    if first == statement.lineno and id(statement) not in own:
         return False
     return not _in_loop(use, parents)
 
