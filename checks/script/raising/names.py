@@ -99,7 +99,7 @@ def _of(messages: Mapping[str, Message]) -> Find:
 RULES = (
     Rule(
         code="SCR438",
-        slug="name-undefined",
+        slug="undefined-name",
         title="Names are defined where they are used",
         severity="fail",
         find=_of(NAMES),
@@ -132,7 +132,7 @@ RULES = (
     ),
     Rule(
         code="SCR440",
-        slug="attribute-missing",
+        slug="undefined-attribute",
         title="Options and attributes that are read exist",
         severity="fail",
         find=_of(ATTRIBUTES),
