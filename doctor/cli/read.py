@@ -28,7 +28,7 @@ from doctor.errors.fitted import fitted
 from doctor.errors.match import lines_of, message_of, with_message
 from doctor.facts.facts import Facts
 from doctor.pasted import Reading, read
-from doctor.pasted.lines import clean
+from doctor.pasted.lines import STAMPED, clean
 from doctor.pasted.reading import ReportError
 from doctor.pasted.sections import Tables, facts_of
 from doctor.pasted.torch_messages import PAST
@@ -58,14 +58,24 @@ def facts_of_text(text: str, name: str) -> Facts:
     return to_facts(reading)
 
 
+MESSAGE = 60
+"""Lines of a text that is a message with its traceback; more are a log."""
 PASTE = "; paste the whole output of collect_env, nvidia-smi, rocm-smi, pip list or an env command"
 
 
 def _known_line(text: str) -> str:
-    """What is known of the first error in a text without a report; a form of a sentence, which any
-    program's line may have, is not."""
-    known = (each for each in lines_of(clean(text)) if not each[0].quotes)
-    found = next((each for each in known if not PAST.search(each[1])), None)
+    """What is known of the first error in a text without a report. A form of a sentence counts in a
+    message alone: lines of a kernel or an installer have it, too."""
+    lines = clean(text)
+    found = next(
+        (
+            (row, line)
+            for row, line in lines_of(lines)
+            if not PAST.search(line)
+            and not (row.quotes and (len(lines) > MESSAGE or STAMPED.match(line)))
+        ),
+        None,
+    )
     if found is None:
         return PASTE
     message = message_of(text)

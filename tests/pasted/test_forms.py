@@ -369,7 +369,7 @@ def test_a_text_without_a_report_names_a_line_that_is_known(line: str, id: str) 
     [
         "loss 0.5\nloss 0.4\n",
         "[    0.350625] Expanded resource Reserved due to conflict with PCI Bus 0000:00\n",
-        "This kernel module is required for the proper operation of the card.\n",
+        "building\n" * 90 + "This kernel module is required for the proper operation.\n",
     ],
 )
 def test_a_text_of_which_nothing_is_known_is_refused(text: str) -> None:
