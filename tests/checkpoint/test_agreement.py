@@ -173,6 +173,50 @@ def test_tokens_without_a_row(tmp_path: Path) -> None:
     assert CONFIG(checkpoint=scanned(tmp_path / "m")).status is Status.PASS
 
 
+def test_a_tokenizer_that_nothing_relates_to_the_weights(tmp_path: Path) -> None:
+    """A file of torch.save and no config.json: their directory is all that they share."""
+    make(tmp_path / "m", with_tokenizer)
+    edit(tmp_path / "m/tokenizer.json", model={"vocab": {"a": 0, "b": 4_100}})
+    shutil.copytree(tmp_path / "m", tmp_path / "described")
+    for folder in (tmp_path / "m", tmp_path / "described"):
+        weights = load_file(folder / "model.safetensors")
+        (folder / "model.safetensors").unlink()
+        torch.save(weights, folder / "tiny.pt")
+    (tmp_path / "m/config.json").unlink()
+    verdict = CONFIG(checkpoint=scanned(tmp_path / "m/tiny.pt"))
+    assert (verdict.status, "no config.json" in verdict.summary) == (Status.WARN, True)
+    assert CONFIG(checkpoint=scanned(tmp_path / "described/tiny.pt")).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "model", "status"),
+    [
+        ({}, b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", Status.WARN),
+        ([], b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", Status.WARN),
+        ({"a": 0}, b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", Status.PASS),
+        ({}, b"version https://git-lfs.github.com/spec/v1\n", Status.PASS),
+        ({}, None, Status.PASS),
+    ],
+)
+def test_an_empty_vocabulary_beside_a_model_of_sentencepiece(
+    tmp_path: Path, vocabulary: object, model: bytes | None, status: Status
+) -> None:
+    make(tmp_path / "m", with_tokenizer)
+    edit(tmp_path / "m/config.json", eos_token_id=None, bos_token_id=None, pad_token_id=3)
+    added = [{"id": 2, "content": "<pad>"}]
+    edit(tmp_path / "m/tokenizer.json", added_tokens=added, model={"vocab": vocabulary})
+    edit(tmp_path / "m/tokenizer_config.json", pad_token="<pad>")
+    if model is not None:
+        (tmp_path / "m/own.model").write_bytes(model)
+    verdict = CONFIG(checkpoint=scanned(tmp_path / "m"))
+    assert verdict.status is status, verdict.summary
+    padding = judge("CKP011")(checkpoint=scanned(tmp_path / "m"))
+    assert padding.status is Status.WARN  # another number than config.json's
+    if status is Status.WARN:
+        assert "own.model" in verdict.summary
+        assert (padding.fix or "").startswith("Write tokenizer.json again")
+
+
 def test_a_configuration_that_is_cut(tmp_path: Path) -> None:
     folder = saved(tmp_path / "m")
     text = (folder / "config.json").read_text()
