@@ -261,6 +261,36 @@ def test_an_adapter_and_its_configuration(tmp_path: Path) -> None:
         path.write_text(good)
 
 
+@pytest.mark.parametrize(("largest", "small"), [(4e-4, True), (0.04, False)])
+def test_an_adapter_that_hardly_left_zero_passes_with_the_figure(
+    largest: float, small: bool, tmp_path: Path
+) -> None:
+    """A preference tuning at a low rate looks the same."""
+    folder = lora(tmp_path / "a")
+    path = folder / "adapter_model.safetensors"
+    tensors = load_file(path)
+    for name, each in tensors.items():
+        if "lora_B" in name:
+            tensors[name] = torch.full_like(each, -largest)
+    save_file(tensors, path)
+    verdict = ADAPTER(checkpoint=scanned(folder))
+    assert verdict.status is Status.PASS
+    assert ("lora_B is at most 0.0004," in verdict.summary) is small
+
+
+def test_norms_that_hardly_left_their_initial_value(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m")
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    for name, each in tensors.items():
+        if "norm" in name:
+            tensors[name] = torch.full_like(each, 1 + 2**-8)
+    save_file(tensors, path, {"format": "pt"})
+    verdict = judge("CKP004")(checkpoint=scanned(folder))
+    assert verdict.status is Status.PASS
+    assert "is within 0.0039 of 1.0" in verdict.summary
+
+
 def test_an_adapter_that_was_never_trained(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
