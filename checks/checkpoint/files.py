@@ -31,10 +31,10 @@ FIXES = {
     "save is whole (printf global_step200 > latest), or load with tag=; else resume from an "
     "earlier checkpoint.",
     "disguised": "Download the real file: this one is something else under its name.",
-    "pointer": "Fetch the file that the pointer stands for, in a clone of its repository. git-lfs "
-    "must be installed: where git answers that 'lfs' is not a git command, install the package "
-    "git-lfs first. Without a clone, as after a download of the repository as a zip, download the "
-    "file itself.",
+    "pointer": "Install git-lfs and fetch the file that the pointer stands for, in a clone of its "
+    "repository: git lfs install, then git lfs pull. Where git answers that 'lfs' is not a git "
+    "command, git-lfs must be installed as a package first. Without a clone, as after a download "
+    "of the repository as a zip, download the file itself.",
     "weightless": "Copy the file of the weights, too, from where it was saved: a limit of sizes, "
     ".gitignore or an interrupted save leaves it out. If this save is still under way, wait for "
     "its end; if it was lost, resume from an earlier checkpoint.",

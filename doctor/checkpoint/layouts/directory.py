@@ -37,6 +37,7 @@ from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
 from doctor.checkpoint.layouts.modules import missing_modules, module_weights
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.layouts.pipeline import pipeline
+from doctor.checkpoint.layouts.rank_files import RANK
 from doctor.checkpoint.records import Problem
 
 TORCH = (".ckpt", ".pt", ".pth", ".bin")
@@ -204,10 +205,12 @@ def _lone(directory: Directory, files: list[str], ends: str) -> Layout:
 
 def _latest(directory: Directory, names: list[str]) -> tuple[str, int | None]:
     """The first of these files, or one that differs in numbers or version and states more steps,
-    such as last.ckpt and last-v1.ckpt. With its steps where they decide."""
+    such as last.ckpt and last-v1.ckpt. With its steps where they decide. Files of ranks belong
+    together: none of them is the latest."""
     series = [name for name in names if _without_numbers(name) == _without_numbers(names[0])]
     local = isinstance(directory, LocalDirectory)
-    if not local or not 1 < len(series) <= MOST_COMPARED or not names[0].endswith(TORCH):
+    comparable = names[0].endswith(TORCH) and not RANK.fullmatch(names[0])
+    if not local or not comparable or not 1 < len(series) <= MOST_COMPARED:
         return names[0], None
     steps = {name: _steps(directory, name) for name in series}
     known = {name: number for name, number in steps.items() if number is not None}
