@@ -22,6 +22,8 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return verdict
     sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
     beyond = _beyond(checkpoint.tokenizer, rows)
+    if beyond and _by_chance(checkpoint):
+        return warn(f"{beyond}; no config.json relates the two", fix=UNRELATED_FIX)
     if verdict := _wrong(sizes, model, beyond) or other_tensors(checkpoint):
         return verdict
     further = (token_ids, _head, other_settings, _unmatched)
@@ -35,6 +37,13 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     largest = checkpoint.tokenizer.largest if checkpoint.tokenizer else None
     tokens = "" if largest is None or rows is None else f"largest token {largest:,} of {rows:,}"
     return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
+
+
+def _by_chance(checkpoint: Checkpoint) -> bool:
+    """Whether nothing relates the tokenizer to the weights but the directory: a file of torch.save
+    with a name of its own, and no config.json."""
+    described = checkpoint.model.model_type or checkpoint.model.sizes or checkpoint.model.adapter
+    return not described and checkpoint.layout.endswith(("one PyTorch file", "one .ckpt file"))
 
 
 def _unmatched(checkpoint: Checkpoint) -> Verdict | None:
@@ -208,6 +217,10 @@ OTHER_VOCABULARY = (
     "Where nobody enlarged the vocabulary, the tokenizer is another model's: copy its files from "
     "the model that the weights come from. Else:"
 )
+UNRELATED_FIX = (
+    "Keep the weights and the tokenizer that they were trained with in a directory of their own. "
+    "If this tokenizer is another model's, nothing is wrong with the weights."
+)
 TOKENS_FIX = (
     "Resize the embedding and save the model: a token without a row ends in an IndexError or a "
     "device-side assert.\nmodel.resize_token_embeddings(len(tokenizer))"
@@ -240,6 +253,9 @@ CONFIG = Check(
         "vocabulary",
         "the numbers of several special tokens in config.json, the end of a text among them, are "
         "other tokens of the tokenizer",
+        "the vocabulary of tokenizer.json is empty, and a model of sentencepiece lies beside it",
+        "the tokenizer has a token beyond the embedding's rows, and only the directory relates it "
+        "to the weights: a file of torch.save without a config.json",
         "RoPE was extended since --baseline and no weight changed",
         "the tokenizer's end of a text is none that the configuration of a model that generates "
         "names",

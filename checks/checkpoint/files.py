@@ -31,6 +31,10 @@ FIXES = {
     "save is whole (printf global_step200 > latest), or load with tag=; else resume from an "
     "earlier checkpoint.",
     "disguised": "Download the real file: this one is something else under its name.",
+    "pointer": "Install git-lfs and fetch the file that the pointer stands for, in a clone of its "
+    "repository: git lfs install, then git lfs pull. Where git answers that 'lfs' is not a git "
+    "command, git-lfs must be installed as a package first. Without a clone, as after a download "
+    "of the repository as a zip, download the file itself.",
     "weightless": "Copy the file of the weights, too, from where it was saved: a limit of sizes, "
     ".gitignore or an interrupted save leaves it out. If this save is still under way, wait for "
     "its end; if it was lost, resume from an earlier checkpoint.",
@@ -77,8 +81,10 @@ def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
 
 
 LINK_FIX = (
-    "Copy the file that the link names as well, or copy the directory with the files in place of "
-    "links: cp -rL, rsync -L. In the Hub's cache, download the model again."
+    "Where a file of that name lies beside the link, name that file instead, or direct the link to "
+    "it: ln -sf FILE LINK. Else copy the file from the machine on which the link leads to it: "
+    "there, cp -rL and rsync -L copy a directory with the files in place of links. In the Hub's "
+    "cache, download the model again."
 )
 
 OWN_FIX = (
@@ -110,10 +116,10 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     summary = f"{first.message}{more}; valid headers and all shards of the index required"
     pointer = "git-LFS" in first.text and "://" not in checkpoint.path
-    commands = (_fetch(checkpoint),) if pointer else ()
+    commands = ("git lfs install", _fetch(checkpoint)) if pointer else ()
     verdict = fail if failures else warn
     fix = LINK_FIX if first.text.startswith("is a link") else _fix(checkpoint, first.kind)
-    fix = FIXES["disguised"] if pointer else fix
+    fix = FIXES["pointer"] if pointer else fix
     fix = DANGER_FIX if checkpoint.loading.runs_code else fix
     return verdict(summary, *commands, fix=fix, seconds=checkpoint.seconds)
 
@@ -175,7 +181,8 @@ COMPLETE = Check(
     ),
     fails=(
         "a file is truncated or has trailing bytes, holes, overlaps or an invalid header",
-        "a file is something else: a git-LFS pointer, a web page, a pickle, a zip, GGUF",
+        "a file is something else: a git-LFS pointer, a web page, a short text, a pickle, a zip, "
+        "GGUF",
         "a shard or a tensor of the index is missing, or it names none of the shards",
         "the index leaves out shards of its own series, whose tensors its total_size counts",
         "a file of a model or an adapter holds no tensor, or only tensors without a value",

@@ -81,8 +81,9 @@ def loads_without_code(
         return warn(f"{summary} 2 only", fix=PROTOCOL_FIX)
     summary = f"{_admitted(loading)}{_bypass(loading, torch)}"
     if plain := [name for name in _refused(loading, _version(torch)) if PLAIN.fullmatch(name)]:
-        text = f"torch.load(weights_only=True) refuses {_listed(tuple(plain))}, which hold values"
-        return note(f"{text} and run nothing", fix=PLAIN_FIX)
+        held = "which holds values and runs" if len(plain) == 1 else "which hold values and run"
+        text = f"torch.load(weights_only=True) refuses {_listed(tuple(plain))}, {held} nothing"
+        return note(text, fix=PLAIN_FIX)
     if loading.unfamiliar:
         return note(f"{summary}; {_unfamiliar(loading)}")
     return present_code(loading.own, summary) or ok(summary)
@@ -237,8 +238,10 @@ OF_NO_TORCH = (
     "Load them with pickle.load only where you trust their source: it runs what a pickle calls."
 )
 PLAIN_FIX = (
-    "Load it with weights_only=False, as Lightning does, or name the classes in "
-    "torch.serialization.add_safe_globals([...]). Plain dicts and strings need neither."
+    "Name the classes before loading: torch.serialization.add_safe_globals([...]), with any "
+    "loader. Or, if you trust the file's source, pass weights_only=False to torch.load, and with "
+    "Lightning 2.6 or newer to load_from_checkpoint and trainer.fit: they keep torch's default. "
+    "Plain dicts and strings need neither."
 )
 
 PROTOCOL_FIX = "Save with the default protocol: torch.save(..., pickle_protocol=2)."

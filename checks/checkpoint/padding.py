@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.checkpoint.records import Checkpoint, Tokenizer
-from doctor.checks.checkpoint.tokens import EXCHANGED_FIX
+from doctor.checks.checkpoint.tokens import EMPTY_FIX, EXCHANGED_FIX, empty_vocabulary
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 MARKER = re.compile(r"[<\[{(|].+[>\]})|]|.*pad.*", re.IGNORECASE)
@@ -32,6 +32,8 @@ def _padding(tokenizer: Tokenizer, pad: str) -> Verdict:
     if not MARKER.fullmatch(pad):
         return warn(f"{token} is an ordinary token; a dedicated one required")
     if difference := _configured_differently(tokenizer):
+        if text := empty_vocabulary(tokenizer):
+            return warn(f"{token}; {difference}; {text}", fix=EMPTY_FIX)
         fix = EXCHANGED_FIX if tokenizer.exchanged else CONFIGURED_FIX
         return warn(f"{token}; {difference}", fix=fix)
     if pad == tokenizer.eos:
@@ -74,7 +76,10 @@ TOKENIZER_FIX = (
     "that the run began with."
 )
 
-POINTER_FIX = "Fetch the file that the pointer stands for: git lfs pull, in its repository."
+POINTER_FIX = (
+    "Fetch the file that the pointer stands for, in a clone of its repository: git lfs install && "
+    "git lfs pull. git-lfs must be installed."
+)
 
 CONFIGURED_FIX = (
     "Set the same number in model.config and in model.generation_config:\n"

@@ -16,6 +16,11 @@ STOPS_FIX = (
     "Add the number to eos_token_id in generation_config.json, as a list with the others, where "
     "the model was trained on the template. Of a base model, nothing is wrong."
 )
+EMPTY_FIX = (
+    "Write tokenizer.json again, from the sentencepiece model and with the tokenizer's class that "
+    "the model was trained with, and compare the numbers of a text's tokens under both. Leave the "
+    "numbers in config.json: they may be those of the sentencepiece model."
+)
 EXCHANGED_FIX = (
     "Copy the tokenizer's files (tokenizer.json, tokenizer_config.json and their like) from the "
     "model that the weights come from: these were trained with other numbers for the same texts. "
@@ -52,9 +57,19 @@ def _padding_row(checkpoint: Checkpoint, named: dict[str, int], limit: int) -> s
     return f"{text}: from_pretrained fails, padding_idx must be within num_embeddings"
 
 
+def empty_vocabulary(tokenizer: Tokenizer) -> str:
+    """That tokenizer.json has added tokens alone, and another file the vocabulary; "" if not."""
+    if not tokenizer.vocabulary_elsewhere:
+        return ""
+    model = tokenizer.vocabulary_elsewhere
+    return f"the vocabulary of tokenizer.json is empty, beside {model} of sentencepiece"
+
+
 def token_ids(checkpoint: Checkpoint) -> Verdict | None:
     """Numbers of tokens that no token has, or that end no text; None where there is none."""
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    if tokenizer and (text := empty_vocabulary(tokenizer)):
+        return warn(f"{text}: a text has no tokens but the added ones", fix=EMPTY_FIX)
     named = tokenizer.named if tokenizer else model.token_ids
     counts = [
         size for each in model.sizes if each.quantity == "vocabulary" for size in each.configured

@@ -14,7 +14,7 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.pickle_inventory import take_inventory
 from doctor.checkpoint.formats.safetensors import read_shard, unreadable
 from doctor.checkpoint.inventory import Inventory
-from doctor.checkpoint.io.file_type import LOOK, describe_file_type, in_place_of_weights
+from doctor.checkpoint.io.file_type import LOOK, describe_file_type, in_place_of_weights, short_text
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.archive import KIND, OBJECTS
@@ -200,9 +200,18 @@ def _unknown_content(source: Source, file: str, first: bytes, file_type: str | N
     error = CheckpointError("not-inspectable" if first else "damaged", text)
     shard = with_inventory(unreadable(file, source.size, error), source)
     if not shard.pickled:
-        return shard
+        return _replaced_by_text(shard, first)
     error = CheckpointError("not-inspectable", "is a pickle that torch.save did not write")
     return replace(shard, problems=(error.problem(file),))
+
+
+def _replaced_by_text(shard: Shard, first: bytes) -> Shard:
+    """A file that is a short text and nothing else, as a placeholder is; others as they are."""
+    text = short_text(first) if shard.size <= LOOK and shard.file.endswith(TORCH) else None
+    if not text:
+        return shard
+    problem = Problem(kind="disguised", file=shown(shard.file), text=f"is {text}, no weights")
+    return replace(shard, problems=(problem,), unread=problem.text)
 
 
 def _describe_unknown(file: str, first: bytes) -> str:

@@ -173,6 +173,50 @@ def test_tokens_without_a_row(tmp_path: Path) -> None:
     assert CONFIG(checkpoint=scanned(tmp_path / "m")).status is Status.PASS
 
 
+def test_a_tokenizer_that_nothing_relates_to_the_weights(tmp_path: Path) -> None:
+    """A file of torch.save and no config.json: their directory is all that they share."""
+    make(tmp_path / "m", with_tokenizer)
+    edit(tmp_path / "m/tokenizer.json", model={"vocab": {"a": 0, "b": 4_100}})
+    shutil.copytree(tmp_path / "m", tmp_path / "described")
+    for folder in (tmp_path / "m", tmp_path / "described"):
+        weights = load_file(folder / "model.safetensors")
+        (folder / "model.safetensors").unlink()
+        torch.save(weights, folder / "tiny.pt")
+    (tmp_path / "m/config.json").unlink()
+    verdict = CONFIG(checkpoint=scanned(tmp_path / "m/tiny.pt"))
+    assert (verdict.status, "no config.json" in verdict.summary) == (Status.WARN, True)
+    assert CONFIG(checkpoint=scanned(tmp_path / "described/tiny.pt")).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "model", "status"),
+    [
+        ({}, b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", Status.WARN),
+        ([], b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", Status.WARN),
+        ({"a": 0}, b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", Status.PASS),
+        ({}, b"version https://git-lfs.github.com/spec/v1\n", Status.PASS),
+        ({}, None, Status.PASS),
+    ],
+)
+def test_an_empty_vocabulary_beside_a_model_of_sentencepiece(
+    tmp_path: Path, vocabulary: object, model: bytes | None, status: Status
+) -> None:
+    make(tmp_path / "m", with_tokenizer)
+    edit(tmp_path / "m/config.json", eos_token_id=None, bos_token_id=None, pad_token_id=3)
+    added = [{"id": 2, "content": "<pad>"}]
+    edit(tmp_path / "m/tokenizer.json", added_tokens=added, model={"vocab": vocabulary})
+    edit(tmp_path / "m/tokenizer_config.json", pad_token="<pad>")
+    if model is not None:
+        (tmp_path / "m/own.model").write_bytes(model)
+    verdict = CONFIG(checkpoint=scanned(tmp_path / "m"))
+    assert verdict.status is status, verdict.summary
+    padding = judge("CKP011")(checkpoint=scanned(tmp_path / "m"))
+    assert padding.status is Status.WARN  # another number than config.json's
+    if status is Status.WARN:
+        assert "own.model" in verdict.summary
+        assert (padding.fix or "").startswith("Write tokenizer.json again")
+
+
 def test_a_configuration_that_is_cut(tmp_path: Path) -> None:
     folder = saved(tmp_path / "m")
     text = (folder / "config.json").read_text()
@@ -215,6 +259,36 @@ def test_an_adapter_and_its_configuration(tmp_path: Path) -> None:
         edit(path, **change)
         assert ADAPTER(checkpoint=scanned(folder)).status is status, change
         path.write_text(good)
+
+
+@pytest.mark.parametrize(("largest", "small"), [(4e-4, True), (0.04, False)])
+def test_an_adapter_that_hardly_left_zero_passes_with_the_figure(
+    largest: float, small: bool, tmp_path: Path
+) -> None:
+    """A preference tuning at a low rate looks the same."""
+    folder = lora(tmp_path / "a")
+    path = folder / "adapter_model.safetensors"
+    tensors = load_file(path)
+    for name, each in tensors.items():
+        if "lora_B" in name:
+            tensors[name] = torch.full_like(each, -largest)
+    save_file(tensors, path)
+    verdict = ADAPTER(checkpoint=scanned(folder))
+    assert verdict.status is Status.PASS
+    assert ("lora_B is at most 0.0004," in verdict.summary) is small
+
+
+def test_norms_that_hardly_left_their_initial_value(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m")
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    for name, each in tensors.items():
+        if "norm" in name:
+            tensors[name] = torch.full_like(each, 1 + 2**-8)
+    save_file(tensors, path, {"format": "pt"})
+    verdict = judge("CKP004")(checkpoint=scanned(folder))
+    assert verdict.status is Status.PASS
+    assert "is within 0.0039 of 1.0" in verdict.summary
 
 
 def test_an_adapter_that_was_never_trained(tmp_path: Path) -> None:

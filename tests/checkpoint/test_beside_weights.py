@@ -311,7 +311,7 @@ def test_a_pointer_beside_weights(name: str, tmp_path: Path) -> None:
     found = verdict("CKP001", tmp_path)
     assert found.status is Status.FAIL
     assert name in found.summary
-    assert "lfs pull" in found.commands[0]
+    assert "lfs pull" in found.commands[-1]
 
 
 @pytest.mark.parametrize("name", ["training_args.bin", "notes.txt", "plot.png"])
@@ -327,7 +327,7 @@ def test_the_remedy_of_a_pointer_in_a_run_is_to_fetch_it(tmp_path: Path) -> None
     (tmp_path / "adapter_model.safetensors").write_text(POINTER)
     found = verdict("CKP001", tmp_path)
     assert found.fix is not None
-    assert found.fix.startswith("Download")
+    assert found.fix.startswith("Install git-lfs and fetch")
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,25 @@ def test_what_a_plain_loop_left_out(tmp_path: Path) -> None:
     assert status(COMPLETE, continued(tmp_path / "ckpt.pt")) is Status.FAIL
 
 
+def test_an_optimizer_in_a_file_of_its_own(tmp_path: Path) -> None:
+    state = trained()
+    torch.save(state["model"], tmp_path / "params.pt")
+    assert status(COMPLETE, continued(tmp_path / "params.pt")) is Status.FAIL
+    torch.save(state["model"], tmp_path / "optimizer.pt")  # of that name, and none
+    assert status(COMPLETE, continued(tmp_path / "params.pt")) is Status.FAIL
+    torch.save(state["optimizer"], tmp_path / "optimizer.pt")
+    torch.save(state["scheduler"], tmp_path / "scheduler.pt")
+    found = continued(tmp_path / "params.pt")
+    assert (found.pieces["optimizer"], found.pieces["scheduler"]) == (
+        "optimizer.pt",
+        "scheduler.pt",
+    )
+    assert found.counts == {"optimizer": 8, "scheduler": 8}
+    assert status(COMPLETE, found) is Status.NOTE
+    (tmp_path / "optimizer.pt").write_bytes((tmp_path / "optimizer.pt").read_bytes()[:-400])
+    assert status(COMPLETE, continued(tmp_path / "params.pt")) is Status.FAIL
+
+
 def trainer(directory: Path) -> Path:
     """The files that Trainer leaves, from a plain loop."""
     from safetensors.torch import save_file

@@ -307,6 +307,29 @@ def test_several_files_of_other_names(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("steps", "read"),
+    [
+        ({"last.ckpt": 19_000, "last-v1.ckpt": 1_900}, "last.ckpt"),
+        ({"last.ckpt": 1_900, "last-v1.ckpt": 19_000}, "last-v1.ckpt"),
+        ({"last.ckpt": 5, "last-v1.ckpt": 3, "epoch=9.ckpt": 100}, "last.ckpt"),
+        ({"epoch=9-step=100.ckpt": 100, "epoch=10-step=110.ckpt": 110}, "epoch=10-step=110.ckpt"),
+        ({"last.ckpt": 7, "last-v1.ckpt": 7}, "last-v1.ckpt"),
+        ({"last.ckpt": 7, "last-v1.ckpt": None}, "last-v1.ckpt"),
+    ],
+)
+def test_of_one_name_the_file_of_the_most_steps_is_read(
+    steps: dict[str, int | None], read: str, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    for name, step in steps.items():
+        counter = {} if step is None else {"global_step": step}
+        torch.save({"state_dict": {"w": torch.ones(3)}, **counter}, tmp_path / name)
+    found = looked(tmp_path)
+    assert [problem.file for problem in found.problems] == [read]
+    assert f"one of {len(steps)} files that was read" in found.problems[0].text
+
+
+@pytest.mark.parametrize(
     ("names", "layout", "kind"),
     [
         (["pytorch_model.bin"], "one pytorch_model.bin", "not-inspectable"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import logging
+import pickle
 import pickletools
 import warnings
 import zipfile
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judges import judge
 
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import no_stage
@@ -18,6 +21,7 @@ from doctor.checkpoint.reader import LayoutContents
 from doctor.checkpoint.records import Checkpoint, Optimizer
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import OptimizerState, Tensor, join_states
+from doctor.judge.check import Status
 
 torch = pytest.importorskip("torch")
 
@@ -195,6 +199,33 @@ def test_hyperparameters_that_torch_refuses(tmp_path: Path) -> None:
     theirs = torch.load(path, weights_only=False)["state_dict"]
     for name, tensor in tensors.items():
         same(path, tensor, theirs[name])
+
+
+def test_the_remedy_for_plain_values_loads_in_lightning(tmp_path: Path) -> None:
+    """Since 2.6 Lightning passes torch's default on; both ways that the remedy names work."""
+
+    class Model(lightning().LightningModule):  # type: ignore[misc]
+        def __init__(self, options: argparse.Namespace | None = None) -> None:
+            super().__init__()
+            self.save_hyperparameters()
+            self.layer = torch.nn.Linear(2, 2)
+
+    model = Model(argparse.Namespace(rate=0.1))
+    kept = {"state_dict": model.state_dict(), "hyper_parameters": dict(model.hparams)}
+    path = tmp_path / "a.ckpt"
+    torch.save(kept | {"pytorch-lightning_version": lightning().__version__}, path)
+    found = scan(str(path))
+    assert isinstance(found, Checkpoint)
+    verdict = judge("CKP010")(checkpoint=found)
+    assert (verdict.status, "which holds values" in verdict.summary) == (Status.NOTE, True)
+    assert "as Lightning does" not in (verdict.fix or "")
+    if "weights_only" in inspect.signature(Model.load_from_checkpoint).parameters:
+        with pytest.raises(pickle.UnpicklingError):
+            Model.load_from_checkpoint(path)
+        assert Model.load_from_checkpoint(path, weights_only=False).hparams.options.rate == 0.1
+        assert "load_from_checkpoint" in (verdict.fix or "")
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        assert Model.load_from_checkpoint(path).hparams.options.rate == 0.1
 
 
 def test_two_optimizers(tmp_path: Path) -> None:

@@ -37,7 +37,39 @@ def test_a_pointer_under_a_name_that_is_not_read(name: str, named: str, tmp_path
     found = verdict("CKP001", tmp_path if named == "directory" else tmp_path / name)
     assert found.status is Status.FAIL
     assert "git-LFS pointer to 109,003,992 bytes" in found.summary
-    assert "lfs pull" in found.commands[0]
+    assert "lfs pull" in found.commands[-1]
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "net.bin", "best.pt", "last.ckpt"])
+def test_a_short_text_in_the_place_of_weights(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"# hello")
+    found = verdict("CKP001", tmp_path)
+    assert found.status is Status.FAIL
+    assert found.summary.startswith(f"{name} is a text of 7 bytes, no weights")
+    assert found.fix
+
+
+@pytest.mark.parametrize(
+    "content", [pickle.dumps({"w": [1.0]}, 0), b"\x01\x02\x03" * 9, b"text " * 900]
+)
+def test_what_may_be_of_another_program_stays_unknown(content: bytes, tmp_path: Path) -> None:
+    """A pickle of protocol 0 is text as well."""
+    (tmp_path / "net.bin").write_bytes(content)
+    assert verdict("CKP001", tmp_path).status is Status.UNKNOWN
+
+
+def test_a_link_to_another_machine_whose_file_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "last.ckpt").symlink_to(r"D:\runs\epoch=9.ckpt")
+    found = verdict("CKP001", tmp_path / "last.ckpt")
+    assert (found.status, "lies beside it" in found.summary) == (Status.FAIL, False)
+    torch.save({"w": torch.ones(3)}, tmp_path / "epoch=9.ckpt")
+    for target in (r"D:\runs\epoch=9.ckpt", "D:/runs/epoch=9.ckpt", "/gone/epoch=9.ckpt"):
+        (tmp_path / "last.ckpt").unlink()
+        (tmp_path / "last.ckpt").symlink_to(target)
+        found = verdict("CKP001", tmp_path / "last.ckpt")
+        assert found.status is Status.FAIL
+        assert "; epoch=9.ckpt lies beside it" in found.summary
+        assert "ln -sf" in (found.fix or "")
 
 
 def test_a_pointer_in_the_place_of_what_tensorflow_saved(tmp_path: Path) -> None:

@@ -75,9 +75,10 @@ def test_what_is_out_of_place_warns(kind: Any) -> None:
 def test_a_pointer_comes_with_the_command_that_fetches_it() -> None:
     text = "is a git-LFS pointer to 4,976,698,672 bytes that were not fetched"
     problem = Problem(kind="disguised", file="m.safetensors", text=text)
-    assert complete(problem).commands == ("git -C /models/llama lfs pull",)
+    assert complete(problem).commands == ("git lfs install", "git -C /models/llama lfs pull")
+    assert "git-lfs must be installed" in (complete(problem).fix or "")
     verdict = complete(problem, path="/my models/m.safetensors")
-    assert verdict.commands == ("git -C '/my models' lfs pull",)
+    assert verdict.commands == ("git lfs install", "git -C '/my models' lfs pull")
 
 
 def test_what_cannot_be_inspected_is_unknown() -> None:

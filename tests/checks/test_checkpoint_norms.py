@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from checkpoints import checkpoint as make_checkpoint
 
@@ -57,6 +58,19 @@ def test_norms_that_moved_pass() -> None:
     verdict = judge(norm("other"), norm("other", "F32"))
     assert verdict.status is Status.PASS
     assert verdict.summary == "2 of 2 norms differ from 1.0 and 0.0"
+
+
+@pytest.mark.parametrize(
+    ("distances", "near"),
+    [((0.0057, 0.001), True), ((0.0057, 0.02), False), ((0.0057, None), False), ((1.0,), False)],
+)
+def test_norms_that_hardly_moved_pass_with_the_figure(
+    distances: tuple[float | None, ...], near: bool
+) -> None:
+    norms = [msgspec.structs.replace(norm("other"), distance=each) for each in distances]
+    verdict = judge(*norms)
+    assert verdict.status is Status.PASS
+    assert ("within 0.0057 of 1.0" in verdict.summary) is near
 
 
 def test_the_run_of_the_report_fails_with_its_arithmetic() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from doctor._util.units import shown
+from doctor.checkpoint.analysis.float_decode import floats
 from doctor.checkpoint.analysis.merging.adapter import finite_number
 from doctor.checkpoint.analysis.moments import Reading
-from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records import LoraFit
 from doctor.checkpoint.tensors import Tensor
@@ -25,6 +29,10 @@ BOTH = 2
 """Factors of a module."""
 
 READS = 20_000
+SAMPLED = 2_000
+"""Tensors of which a part is read for the size of their values."""
+FIRST = 512
+"""Bytes of that part."""
 MOST = 10
 
 
@@ -70,6 +78,7 @@ def fit_lora(
         b_tensors=len(moving),
         zero_b=None if zero is None else len(zero),
         zero_names=tuple(shown(name, 200) for name in zero or ())[:MOST],
+        largest_b=_largest(moving, directory),
     )
 
 
@@ -108,3 +117,23 @@ def _zero(tensors: Sequence[Tensor], directory: Directory) -> list[str] | None:
             if zero:
                 names.append(tensor.name)
     return names
+
+
+def _largest(tensors: Sequence[Tensor], directory: Directory) -> float | None:
+    """The largest absolute value in the first bytes of each; None where one is not read so."""
+    largest = 0.0
+    if len(tensors) > SAMPLED or not isinstance(directory, LocalDirectory):
+        return None
+    with OpenFiles(directory) as files:
+        for tensor in tensors:
+            plain = tensor.dtype in ("F32", "F16", "BF16") and tensor.strides is None
+            if not plain or tensor.parts:
+                return None
+            size = min(tensor.end - tensor.begin, FIRST)
+            with contextlib.suppress(CheckpointError):
+                data = files.source(tensor.file).read(size, tensor.begin)
+                if len(data) == size:
+                    largest = max(largest, *map(abs, floats(tensor.dtype, data)), 0.0)
+                    continue
+            return None
+    return largest if math.isfinite(largest) else None

@@ -11,9 +11,11 @@ from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.optimizer_state import read_state
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
 from doctor.checkpoint.formats.torch_tensors import is_tensor
 from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json
+from doctor.checkpoint.layouts.file_names import STATES
 from doctor.checkpoint.pickle.nodes import attributes, mapping, members
 from doctor.checkpoint.records import Checkpoint, Continuation, Optimizer
 
@@ -41,6 +43,13 @@ PIECES = {
     "loop state": re.compile(r"loops|train_state|dataloader|sampler"),
 }
 """What the names at the top of a checkpoint in one file have in them."""
+
+
+BESIDE = {
+    "optimizer": STATES,
+    "scheduler": re.compile(r"(?:lr_)?scheduler\.(?:pt|pth|bin)"),
+}
+"""Files of pieces, beside a file with the weights alone."""
 
 
 SETTINGS = re.compile(r"conf|cfg|args|param|name|class|type", re.IGNORECASE)
@@ -119,7 +128,10 @@ def _recognized(
         _distributed(names, checkpoint, found)
         return "torch.distributed.checkpoint"
     if len(files) == 1 and not files[0].endswith((".safetensors", ".gguf")):
-        return _one_file(directory, files[0], found)
+        writer = _one_file(directory, files[0], found)
+        if writer == "torch.save":
+            _files_beside(directory, names, found)
+        return writer
     return ""
 
 
@@ -297,6 +309,30 @@ def _one_file(directory: Directory, file: str, found: _Findings) -> str:
     if (step := tree.step()) is not None:
         found.counts["checkpoint"] = step
     return _writer(tree.writer(), top, file, found)
+
+
+def _files_beside(directory: Directory, names: list[str], found: _Findings) -> None:
+    """What a program keeps in files of their own beside the one with the weights."""
+    for piece, pattern in BESIDE.items():
+        file = next((name for name in names if pattern.fullmatch(name)), "")
+        if found.pieces.get(piece) or not file:
+            continue
+        found.pieces[piece] = shown(file)
+        tree = _tree(directory, file, found)
+        if tree and piece == "scheduler":
+            _scheduler(tree.value, found)
+        elif tree and not tree.optimizers():
+            found.pieces[piece] = ""
+        elif tree and (step := _optimizer_step(directory, file, tree)) is not None:
+            found.counts["optimizer"] = step
+
+
+def _optimizer_step(directory: Directory, file: str, tree: Tree) -> int | None:
+    with contextlib.suppress(CheckpointError), directory.open(file) as source:
+        state = read_state(tree, file, source)
+        steps = [entry.step for entry in state.entries if entry.step is not None] if state else []
+        return _whole(max(steps, default=None))
+    return None
 
 
 def _is_state(held: object) -> bool:

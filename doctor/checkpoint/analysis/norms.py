@@ -57,7 +57,7 @@ def read_scattered(
     norm_of: dict[Tensor, Norm] = {}
     with OpenFiles(directory) as files:
         for tensor in sorted((*norms, *at_one), key=lambda each: (each.file, each.begin))[:MOST]:
-            norm_of[tensor] = _norm(tensor, _value(files.source, tensor))
+            norm_of[tensor] = _norm(tensor, *_examined(files.source, tensor))
     return (
         [norm_of.get(tensor) or _norm(tensor, "unread") for tensor in norms[: MOST + 1]],
         [norm_of.get(tensor) or _norm(tensor, "unread") for tensor in at_one[: MOST + 1]],
@@ -86,34 +86,48 @@ def _read(source: Source, vectors: list[Tensor]) -> list[Norm]:
     short = [tensor for tensor in vectors[:MOST] if tensor.end - tensor.begin <= LARGEST]
     prefetch(source, [(tensor.begin, tensor.end) for tensor in short])
     return [
-        _norm(tensor, _value(lambda file: source, tensor) if number < MOST else "unread")
+        _norm(tensor, *(_examined(lambda file: source, tensor) if number < MOST else ("unread",)))
         for number, tensor in enumerate(vectors[: MOST + 1])
     ]
 
 
-def _norm(tensor: Tensor, value: Value) -> Norm:
-    return Norm(name=tensor.name[:500], dtype=tensor.dtype, size=tensor.elements, value=value)
+def _norm(tensor: Tensor, value: Value, distance: float | None = None) -> Norm:
+    return Norm(
+        name=tensor.name[:500],
+        dtype=tensor.dtype,
+        size=tensor.elements,
+        value=value,
+        distance=distance,
+    )
 
 
 def _value(source: Callable[[str], Source], tensor: Tensor) -> Value:
-    """Compared with all ones and all zeros, bit for bit; its first bytes mostly decide."""
+    return _examined(source, tensor)[0]
+
+
+def _examined(source: Callable[[str], Source], tensor: Tensor) -> tuple[Value, float | None]:
+    """Compared with all ones and all zeros, bit for bit; its first bytes mostly decide.
+
+    With the largest distance from 1.0 of these bytes, where it is neither."""
     if tensor.elements * BITS[tensor.dtype] // 8 > LARGEST:
-        return "unread"
+        return "unread", None
     try:
         if tensor.parts or tensor.strides is not None:
             data, partial = _gathered(source, tensor), False
         else:
             data, partial = _begun(source(tensor.file), tensor)
     except CheckpointError:
-        return "unread"
+        return "unread", None
     one = ONE[tensor.dtype]
     if len(data) != tensor.elements * len(one) and not partial:
-        return "unread"
+        return "unread", None
     if data == one * tensor.elements:
-        return "ones"
+        return "ones", None
     if not partial and not data.strip(b"\0"):
-        return "zeros"
-    return "other" if _finite(data, tensor.dtype) else "nonfinite"
+        return "zeros", None
+    if not _finite(data, tensor.dtype):
+        return "nonfinite", None
+    return "other", max(abs(value - 1) for value in floats(tensor.dtype, data[:FIRST]))
 
 
 def _finite(data: bytes, dtype: str) -> bool:

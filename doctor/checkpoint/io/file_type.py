@@ -58,6 +58,14 @@ _NO_FILE = ("a git-LFS pointer", "a web page", "the words", "a download", "zeros
 """Beginnings of descriptions of files that are never a checkpoint."""
 
 
+def short_text(whole: bytes) -> str | None:
+    """ "a text of 7 bytes", where that is all a file holds; None where it is longer or no text."""
+    text = whole.decode("utf-8", "replace") if len(whole) <= LOOK else ""
+    if not text or not all(each.isprintable() or each in "\t\r\n" for each in text):
+        return None
+    return None if "\ufffd" in text else f"a text of {len(whole):,} bytes"
+
+
 def holds_weights(first: bytes) -> bool:
     """Whether a file begins as torch.save, safetensors or GGUF begin one, by its first bytes."""
     if first.startswith(b"PK\x03\x04"):

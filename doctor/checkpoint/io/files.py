@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -237,7 +238,11 @@ def _broken_link(path: Path) -> str:
         target = str(path.readlink())
     except OSError:
         return ""
-    return f"is a link to a file that is not there, {shown(target, 200)}"
+    text = f"is a link to a file that is not there, {shown(target, 200)}"
+    name, beside = re.split(r"[/\\]", target)[-1], False
+    with contextlib.suppress(OSError, ValueError):
+        beside = name not in ("", path.name) and (path.parent / name).is_file()
+    return f"{text}; {shown(name, 200)} lies beside it" if beside else text
 
 
 def read_whole(directory: Directory, name: str, limit: int) -> bytes:

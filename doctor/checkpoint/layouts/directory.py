@@ -11,6 +11,7 @@ from doctor._util.errors import reason_of
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.torch_files import read_tree
 from doctor.checkpoint.io.addresses import locate
 from doctor.checkpoint.io.file_type import LOOK, holds_weights, in_place_of_weights
 from doctor.checkpoint.io.files import Directory, LocalDirectory
@@ -36,7 +37,13 @@ from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
 from doctor.checkpoint.layouts.modules import missing_modules, module_weights
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.layouts.pipeline import pipeline
+from doctor.checkpoint.layouts.rank_files import RANK
 from doctor.checkpoint.records import Problem
+
+TORCH = (".ckpt", ".pt", ".pth", ".bin")
+
+MOST_COMPARED = 20
+"""Files of one name but for its numbers whose steps are compared."""
 
 MOST_LOOKED_INTO = 100
 """Files of unknown names whose first bytes are read."""
@@ -185,11 +192,43 @@ def _lone(directory: Directory, files: list[str], ends: str) -> Layout:
         ),
     )
     kind = "PEFT adapter" if plain[0] in ADAPTERS else ONE[ends]
+    name, steps = _latest(directory, plain)
     note: tuple[Problem, ...] = ()
     if len(files) > 1:
-        text = f"is the one of {len(files)} files that was read; name another to examine it"
-        note = (Problem(kind="note", file=shown(plain[0]), text=text),)
-    return Layout(directory, kind, (plain[0],), problems=note)
+        by_step = "" if steps is None else f", the latest of its name by its step, {steps:,}"
+        text = (
+            f"is the one of {len(files)} files that was read{by_step}; name another to examine it"
+        )
+        note = (Problem(kind="note", file=shown(name), text=text),)
+    return Layout(directory, kind, (name,), problems=note)
+
+
+def _latest(directory: Directory, names: list[str]) -> tuple[str, int | None]:
+    """The first of these files, or one that differs in numbers or version and states more steps,
+    such as last.ckpt and last-v1.ckpt. With its steps where they decide. Files of ranks belong
+    together: none of them is the latest."""
+    series = [name for name in names if _without_numbers(name) == _without_numbers(names[0])]
+    local = isinstance(directory, LocalDirectory)
+    comparable = names[0].endswith(TORCH) and not RANK.fullmatch(names[0])
+    if not local or not comparable or not 1 < len(series) <= MOST_COMPARED:
+        return names[0], None
+    steps = {name: _steps(directory, name) for name in series}
+    known = {name: number for name, number in steps.items() if number is not None}
+    if steps[names[0]] is None or len({*known.values()}) < 2:
+        return names[0], None
+    latest = max(known, key=known.__getitem__)
+    return latest, known[latest]
+
+
+def _without_numbers(name: str) -> str:
+    stem, _, ends = name.rpartition(".")
+    return f"{re.sub(r'[0-9]+', '', re.sub(r'-v[0-9]+$', '', stem))}.{ends}"
+
+
+def _steps(directory: Directory, name: str) -> int | None:
+    with contextlib.suppress(CheckpointError), directory.open(name) as source:
+        return read_tree(source, name).step()
+    return None
 
 
 def _ranks(directory: Directory, names: list[str]) -> Layout | None:
@@ -226,7 +265,7 @@ def _recognized_only(directory: Directory, entries: list[str]) -> Layout | None:
 
 def _lone_pickle(directory: Directory, names: list[str]) -> Layout | None:
     """One .ckpt, .pt, .pth or .bin of any name; Lightning, nanoGPT and everyone's own."""
-    for ends in (".ckpt", ".pt", ".pth", ".bin"):
+    for ends in TORCH:
         files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
         if files:
             return _lone(directory, files, ends)

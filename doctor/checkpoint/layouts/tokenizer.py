@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import Any
@@ -30,6 +31,9 @@ WHOLE = 2**31
 
 _ADDED = re.compile(r'"added_tokens"\s*:\s*(?=\[)')
 _VOCABULARY = re.compile(r'"vocab"\s*:\s*([\[{])\s*\[?\s*(?=")')
+_EMPTY = re.compile(r'"vocab"\s*:\s*[\[{]\s*[\]}]')
+_PIECE = re.compile(rb"\x0a[\x03-\x7f]\x0a[\x01-\x7f]", re.DOTALL)
+"""The first piece of a sentencepiece model: a message in field 1, its text in field 1 of that."""
 
 ROLES = ("bos", "eos", "pad")
 ORDINARY = "an ordinary token"
@@ -80,9 +84,27 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         },
         largest=max([*tokens, *([largest] if largest is not None else [])], default=None),
         largest_added=max(tokens, default=None),
+        vocabulary_elsewhere=_sentencepiece(directory) if _is_empty(head or "") else "",
         vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
         problems=tuple(problems),
     )
+
+
+def _is_empty(head: str) -> bool:
+    """Whether the vocabulary of a tokenizer.json has no entry of a number."""
+    return bool(_EMPTY.search(head)) and not _VOCABULARY.search(head)
+
+
+def _sentencepiece(directory: Directory) -> str:
+    """The name of a model of sentencepiece on this machine, by its first bytes; "" for none."""
+    if not isinstance(directory, LocalDirectory):
+        return ""
+    with contextlib.suppress(CheckpointError):
+        for name in [each for each in directory.names() if each.endswith(".model")][:10]:
+            with contextlib.suppress(CheckpointError), directory.open(name) as source:
+                if _PIECE.match(source.read(min(64, source.size), 0)):
+                    return shown(name)
+    return ""
 
 
 def _exchanged(

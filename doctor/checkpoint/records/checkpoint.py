@@ -116,6 +116,8 @@ class Tokenizer(Section, frozen=True, kw_only=True):
     """The largest number of a token; None where tokenizer.json was not read to its end."""
     largest_added: int | None = None
     """The same of the tokens that were added to the vocabulary, special ones among them."""
+    vocabulary_elsewhere: str = ""
+    """The sentencepiece model beside a tokenizer.json whose vocabulary is empty; "" otherwise."""
     problems: tuple[Problem, ...] = ()
 
 

@@ -43,6 +43,8 @@ class Norm(Section, frozen=True, kw_only=True):
     """Elements."""
     value: Literal["ones", "zeros", "other", "nonfinite", "unread"]
     """ones and zeros: every element, bit for bit. nonfinite: NaN or Inf is among what was read."""
+    distance: float | None = None
+    """The largest from 1.0 of what was read of one whose value is other; None where unknown."""
 
 
 class Share(Section, frozen=True, kw_only=True):

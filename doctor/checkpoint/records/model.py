@@ -126,6 +126,9 @@ class LoraFit(Section, frozen=True, kw_only=True):
     """Tensors lora_B that are all zeros; None: not all could be read."""
     zero_names: tuple[str, ...] = ()
     """The first ten of them."""
+    largest_b: float | None = None
+    """The largest absolute value in the first bytes of the tensors lora_B; None: not all could be
+    read."""
 
 
 class ChangedSetting(Section, frozen=True, kw_only=True):
