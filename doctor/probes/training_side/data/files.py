@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -15,11 +16,13 @@ from .chats import messages_of
 from .targets import NotData, Source
 
 KINDS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".txt", ".arrow")
+IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 SPLITS = (("train", ("train",)), ("eval", ("eval", "validation", "valid", "val", "dev", "test")))
 SHARD = re.compile(r"^(.*?)[-_.](\d{1,6})(?:[-_]of[-_](\d{1,6}))?\.")
 HEAD = 1 << 20
 LARGEST_JSON = 2 << 30
-MOST_NAMES = 3
+MOST_NAMES, MOST_BELOW = 3, 10_000
+"""Files that are named, and that are looked at where none has rows."""
 POINTER = b"version https://git-lfs"
 
 
@@ -98,13 +101,39 @@ def open_path(path: str) -> List[Source]:
 
 def _not_read(path: str, names: List[str]) -> NotData:
     """What a directory without a file of rows holds, and what is read of one."""
-    there = [name for name in names if os.path.isfile(os.path.join(path, name))]
+    below = list(itertools.islice(_below(path), MOST_BELOW))
     read = ", ".join(KINDS)
-    if not there:
+    if not below:
         return NotData("no file is in the directory, and files of rows end in %s" % read)
+    images = [each for each in below if each.lower().endswith(IMAGES)]
+    if 2 * len(images) > len(below):
+        folders = len({os.path.dirname(each) for each in images})
+        held = "%s in %s, and images are read by a function alone, such as one that returns a" % (
+            _counted(len(images), "image"), _counted(folders, "directory", "directories"))  # fmt: skip
+        return NotData("it holds %s torchvision.datasets.ImageFolder" % held, "form")
+    deeper = next((each for each in below if each.endswith(KINDS)), None)
+    if deeper is not None:
+        where = os.path.dirname(os.path.relpath(deeper, path))
+        text = "the directory has files of rows only more than one directory below it, in %s"
+        return NotData(text % where, "form")
+    there = [name for name in names if os.path.isfile(os.path.join(path, name))]
+    there = there or [os.path.relpath(each, path) for each in below]
     more = " and %d more" % (len(there) - MOST_NAMES) if len(there) > MOST_NAMES else ""
     held = ", ".join(there[:MOST_NAMES]) + more
     return NotData("the directory has no file that ends in %s; it holds %s" % (read, held), "form")
+
+
+def _below(path: str) -> Iterator[str]:
+    """The files of a directory and of those below it."""
+    for directory, inner, names in os.walk(path):
+        inner.sort()
+        yield from (os.path.join(directory, name) for name in sorted(names))
+
+
+def _counted(number: int, one: str, several: str = "") -> str:
+    """ "1 image", "125 images"."""
+    at_least = "at least " if number >= MOST_BELOW else ""
+    return "%s%d %s" % (at_least, number, one if number == 1 else several or one + "s")
 
 
 def by_split(paths: List[str], directory: str) -> List[Tuple[str, List[str]]]:

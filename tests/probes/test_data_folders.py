@@ -1,0 +1,48 @@
+"""Directories of files: what is read of them as train and eval, and what these have in common."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from data_targets import verdicts
+
+from doctor.judge.check import Status
+from doctor.probes.training_side.data import files, two_splits
+from doctor.probes.training_side.data.targets import NotData
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("names", "said", "reason"),
+    [
+        ((), "no file is in the directory", ""),
+        (("cat/1.jpg", "cat/2.JPG", "dog/1.png"), "3 images in 2 directories", "form"),
+        (("a/b/c/rows.jsonl",), "more than one directory below it, in a/b/c", "form"),
+        (("a/b/model.bin",), "it holds a/b/model.bin", "form"),
+    ],
+)
+def test_what_a_directory_without_rows_holds_is_said_truly(
+    names: tuple[str, ...], said: str, reason: str, tmp_path: Path
+) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"0")
+    with pytest.raises(NotData) as raised:
+        files.open_path(str(tmp_path))
+    assert said in str(raised.value)
+    assert raised.value.reason == reason
+
+
+def test_values_that_hardly_return_are_no_classes() -> None:
+    reached = Counter(map(str, [*range(21), 3, 3, 4, 5]))
+    assert two_splits.of_classes(reached, Counter(map(str, range(20, 30)))) is None
+    classes = Counter({str(n): 5 for n in range(20)} | {"rare": 1})
+    assert two_splits.of_classes(classes, Counter({"0": 5, "other": 5})) is not None
