@@ -64,6 +64,8 @@ def disjoint(data: Data) -> Verdict:
         return skip("the rows are too short to be distinguished from chance")
     text = share(overlap.shared, overlap.telling, "rows of eval are in train, too")
     read = f"{overlap.rows:,} rows of eval compared with {overlap.train:,} of train"
+    if overlap.columns:
+        read += f" by what both have: {listed([shown(each) for each in overlap.columns], 4)}"
     if overlap.shared >= max(1, SHARED * overlap.telling):
         pairs = _pairs(overlap.pairs, "train", "eval")
         whole = _is_whole(data.split("eval"), overlap.rows)
@@ -109,7 +111,8 @@ DISJOINT = Check(
     why="A sample that was trained on says nothing about new ones: the evaluation looks better "
     "than the model is.",
     passes=(
-        "fewer than 1 % of the evaluation's samples are in train, by a hash of the whole sample",
+        "fewer than 1 % of the evaluation's samples are in train, by a hash of the whole sample, "
+        "or of the columns that both splits have",
     ),
     notes=("at least 10 % are in train three times or more, and may be equal by chance",),
     warns=(

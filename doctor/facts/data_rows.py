@@ -48,6 +48,8 @@ class Overlap(Section, frozen=True, kw_only=True):
     repeated: int = 0
     """Rows that train has three times or more, and that are not counted as shared: such texts and
     whole numbers may be equal by chance."""
+    columns: tuple[str, ...] = ()
+    """Those that both splits have, and that alone were compared; () if all were."""
     drawn_twice: bool = False
     """Both are subsets of one dataset, and have numbers of its rows in common."""
 

@@ -46,3 +46,37 @@ def test_values_that_hardly_return_are_no_classes() -> None:
     assert two_splits.of_classes(reached, Counter(map(str, range(20, 30)))) is None
     classes = Counter({str(n): 5 for n in range(20)} | {"rare": 1})
     assert two_splits.of_classes(classes, Counter({"0": 5, "other": 5})) is not None
+
+
+def text(number: int) -> str:
+    return f"The {number}th sentence of a table, which stands for itself"
+
+
+def written(folder: Path, **splits: list[dict[str, Any]]) -> str:
+    for name, rows in splits.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(folder)
+
+
+def test_splits_of_other_columns_are_compared_by_those_that_both_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = [{"": n, "text": text(n), "label": float(n % 2)} for n in range(60)]
+    other = [{"": 99 + n, "text": text(n), "label": n % 2, "year": 1990 + n} for n in range(40)]
+    found = verdicts(written(tmp_path, train=train, val=other), monkeypatch)["DAT007"]
+    assert found.status is Status.WARN
+    assert "40 of 40" in found.summary
+    assert "by what both have: text" in found.summary
+    apart = [{**row, "text": text(100 + n)} for n, row in enumerate(other)]
+    found = verdicts(written(tmp_path, train=train, val=apart), monkeypatch)["DAT007"]
+    assert found.status is Status.PASS
+
+
+def test_an_instruction_that_all_rows_have_is_nothing_in_common(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"instruction": "Say whether this text is about the weather, yes or no"}
+    train = [{**asked, "input": text(n), "output": "yes"} for n in range(60)]
+    other = [{**asked, "sentence": text(n + 100), "output": "yes"} for n in range(40)]
+    found = verdicts(written(tmp_path, train=train, val=other), monkeypatch)["DAT007"]
+    assert found.status is Status.PASS

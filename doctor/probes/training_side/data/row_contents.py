@@ -19,9 +19,11 @@ NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "att
            "token_type_ids", "position_ids", "seq_lengths", "num_tokens")  # fmt: skip
 """Columns that do not make two rows different samples."""
 OUTCOME = re.compile(r"is_\w+|\w+_(label|class)|outcome|spam|fraud|churn(ed)?|survived")
-OF_ROW = re.compile(r"(row|sample|record|msg|message|comment|tweet)_id")
+OF_ROW = re.compile(
+    r"(row|sample|record|msg|message|comment|tweet)_id|__index_level_\d+__|unnamed: \d+|"
+)
 """Names of a class that is none of LABELS, and of a row's number that is none of NUMBERS: not of a
-document, a text or a review, which stands for its content."""
+document, a text or a review, which stands for its content. pandas names the number of a row in the last three ways."""
 OF_SPLIT = ("split", "fold")
 """Beside a text: where a copy was put."""
 OF_CHAT = ("source", "dataset")
