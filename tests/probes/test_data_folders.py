@@ -80,3 +80,30 @@ def test_an_instruction_that_all_rows_have_is_nothing_in_common(
     other = [{**asked, "sentence": text(n + 100), "output": "yes"} for n in range(40)]
     found = verdicts(written(tmp_path, train=train, val=other), monkeypatch)["DAT007"]
     assert found.status is Status.PASS
+
+
+SENT = {
+    "place": ({"Label": 1, "location": "Oslo"}, {"Label": 0, "location": "Rome"}, True),
+    "aspect": ({"Label": 1, "aspect": "food"}, {"Label": 0, "aspect": "price"}, False),
+    "second text": ({"Label": 1, "text_b": text(900)}, {"Label": 0, "text_b": text(901)}, False),
+}
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_who_sent_a_text_and_from_where_makes_no_other_sample(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, same = SENT[name]
+    rows = [{"id": n, "text": text(n // 2), **(two if n % 2 else one)} for n in range(80)]
+    found = verdicts(written(tmp_path, train=rows), monkeypatch)["DAT008"]
+    assert found.status is (Status.WARN if same else Status.PASS)
+
+
+def test_a_few_copies_with_another_class_are_said_beside_the_repeated_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"text": text(n % 500), "label": n % 2} for n in range(600)]
+    rows[550]["label"] = 1
+    found = verdicts(written(tmp_path, train=rows), monkeypatch)["DAT008"]
+    assert found.status is Status.NOTE
+    assert "1 of them with another class: row 50 = row 550" in found.summary
