@@ -152,8 +152,8 @@ def distinct(data: Data) -> Verdict:
         remedy: Remedy = {"fix": SEVERAL} if several else {}
         return observed(f"{text}{where}: {pairs}", repeats.labelled, of=of, **remedy)
     text = share(repeats.repeated, repeats.telling, "rows occurred before")
-    if repeats.conflicting:
-        text += f", {repeats.conflicting:,} of them with another class: {pairs}"
+    of_class = f", {repeats.conflicting:,} of them with another class: {pairs}"
+    text += of_class * bool(repeats.conflicting)
     train = data.split()
     one = train is not None and train.mixing is not None and train.mixing.distinct == 1
     border = MOSTLY if repeats.labelled or repeats.usual else HALF

@@ -115,6 +115,8 @@ class Relation(Section, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     """Names of the fields or columns."""
     rows: tuple[int, ...] = ()
+    split: str = ""
+    """The split of these rows; "" of train, or of no split alone."""
     numbers: tuple[Number, ...] = ()
     """What the sentence of this kind gives, as ranges."""
 
@@ -224,6 +226,16 @@ class Pairs(Section, frozen=True, kw_only=True):
     """Pairs whose chosen answer has the lower one."""
 
 
+class SplitFiles(Section, frozen=True, kw_only=True):
+    """The files that were taken as a split, by their names."""
+
+    split: str
+    """ "" of those that were taken as none."""
+    files: int
+    names: tuple[str, ...] = ()
+    """The first of them, below the directory."""
+
+
 class Shards(Section, frozen=True, kw_only=True):
     """Files of rows, by name."""
 
@@ -234,6 +246,8 @@ class Shards(Section, frozen=True, kw_only=True):
     equal: tuple[tuple[str, ...], ...] = ()
     missing: tuple[str, ...] = ()
     """Numbers of a series that no file has: "3 of 12"."""
+    splits: tuple[SplitFiles, ...] = ()
+    """What was taken as each split of a directory."""
 
 
 class Rendered(Section, frozen=True, kw_only=True):

@@ -11,11 +11,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from data_targets import verdicts
+from data_targets import examined, verdicts
 
 from doctor.judge.check import Status
 from doctor.probes.training_side.data import files, two_splits
 from doctor.probes.training_side.data.targets import NotData
+from doctor.report.header import data_parts
 
 pytestmark = pytest.mark.slow
 
@@ -107,3 +108,36 @@ def test_a_few_copies_with_another_class_are_said_beside_the_repeated_ones(
     found = verdicts(written(tmp_path, train=rows), monkeypatch)["DAT008"]
     assert found.status is Status.NOTE
     assert "1 of them with another class: row 50 = row 550" in found.summary
+
+
+def test_rows_of_eval_are_looked_at_as_those_of_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"text": text(n), "label": n % 2} for n in range(80)]
+    empty = [{"text": text(n + 100) if n % 9 else "", "label": n % 2} for n in range(80)]
+    found = verdicts(written(tmp_path, train=rows, test=empty), monkeypatch)["DAT021"]
+    assert found.status is Status.WARN
+    assert "eval: 9 of 80 rows" in found.summary
+
+
+def test_the_answer_of_the_only_row_of_eval_is_not_one_for_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = [{"prompt": text(n), "completion": text(n + 99)} for n in range(80)]
+    only = [{"prompt": text(300), "completion": text(400)}]
+    found = verdicts(written(tmp_path, train=train, val=only), monkeypatch)["DAT021"]
+    assert found.status is Status.PASS
+
+
+def test_the_files_of_each_split_are_named_and_those_of_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"text": text(n)} for n in range(8)]
+    names = dict.fromkeys(("notes", "test", "train_1", "train_2", "train_3", "train_4"), rows)
+    parts = dict(data_parts(examined(written(tmp_path, **names), monkeypatch)))
+    assert parts["files"] == (
+        "train: train_1.jsonl, train_2.jsonl, train_3.jsonl and 1 more · eval: test.jsonl · "
+        "not read: notes.jsonl"
+    )
+    alone = dict(data_parts(examined(str(tmp_path / "test.jsonl"), monkeypatch)))
+    assert "files" not in alone

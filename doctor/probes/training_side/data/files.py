@@ -40,6 +40,8 @@ class Rows:
 
     def __init__(self, paths: List[str]) -> None:
         self.paths = paths
+        self.left_out: List[str] = []
+        """Files beside these that were taken as no split."""
         self.broken: Optional[BrokenRow] = None
         """The row at which `again` ended."""
 
@@ -96,7 +98,10 @@ def open_path(path: str) -> List[Source]:
     found = [each for each in found if os.path.isfile(each)]
     if not found:
         raise _not_read(path, names)
-    return [Source(name, "file", Rows(paths)) for name, paths in by_split(found, path)]
+    splits = [(name, Rows(paths)) for name, paths in by_split(found, path)]
+    taken = {each for _, items in splits for each in items.paths}
+    splits[0][1].left_out = [each for each in found if each not in taken]
+    return [Source(name, "file", items) for name, items in splits]
 
 
 def _not_read(path: str, names: List[str]) -> NotData:
@@ -108,9 +113,11 @@ def _not_read(path: str, names: List[str]) -> NotData:
     images = [each for each in below if each.lower().endswith(IMAGES)]
     if 2 * len(images) > len(below):
         folders = len({os.path.dirname(each) for each in images})
-        held = "%s in %s, and images are read by a function alone, such as one that returns a" % (
-            _counted(len(images), "image"), _counted(folders, "directory", "directories"))  # fmt: skip
-        return NotData("it holds %s torchvision.datasets.ImageFolder" % held, "form")
+        there, where = _counted(len(images), "image"), _counted(folders, "directory", "directories")
+        text = (
+            "it holds %s in %s, and images are read by a function alone, such as one that returns"
+        )
+        return NotData("%s a torchvision.datasets.ImageFolder" % (text % (there, where)), "form")
     deeper = next((each for each in below if each.endswith(KINDS)), None)
     if deeper is not None:
         where = os.path.dirname(os.path.relpath(deeper, path))
@@ -328,7 +335,24 @@ def shards(sources: List[Source]) -> Optional[Dict[str, Any]]:
         "short": _named([path for each in _series(paths) for path in _short(each, sizes)]),
         "equal": [_named(list(pair)) for pair in _equal(paths, sizes)],
         "missing": [text for group, each in _groups(paths).items() for text in _missing(each)],
+        "splits": _splits(sources),
     }
+
+
+def _splits(sources: List[Source]) -> List[Dict[str, Any]]:
+    """The record SplitFiles of each split, and of the files that are of none."""
+    parts = [(each.name, each.items) for each in sources if isinstance(each.items, Rows)]
+    named = [(name, items.paths) for name, items in parts]
+    named += [("", items.left_out) for _, items in parts if items.left_out]
+    whole = [path for _, paths in named for path in paths]
+    if len(whole) < 2:
+        return []
+    top = os.path.commonpath([os.path.dirname(path) for path in whole])
+    return [
+        {"split": name, "files": len(paths),
+         "names": [os.path.relpath(path, top) for path in paths[:MOST_NAMES]]}
+        for name, paths in named
+    ]  # fmt: skip
 
 
 def _named(paths: List[str]) -> List[str]:

@@ -23,7 +23,8 @@ OF_ROW = re.compile(
     r"(row|sample|record|msg|message|comment|tweet)_id|__index_level_\d+__|unnamed: \d+|"
 )
 """Names of a class that is none of LABELS, and of a row's number that is none of NUMBERS: not of a
-document, a text or a review, which stands for its content. pandas names the number of a row in the last three ways."""
+document, a text or a review, which stands for its content. pandas names the number of a row in the
+last three ways."""
 OF_SPLIT = ("split", "fold")
 """Beside a text: where a copy was put."""
 OF_CHAT = ("source", "dataset")

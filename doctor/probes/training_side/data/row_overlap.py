@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 from ..foreign import Foreign
 from . import common_columns
@@ -68,10 +68,14 @@ class Shared:
 
 
 def overlap(
-    train: Content, other: Source, seconds: float, columns: Optional[FrozenSet[str]] = None
+    train: Content,
+    other: Source,
+    seconds: float,
+    columns: Optional[FrozenSet[str]] = None,
+    each: Optional[Callable[[Foreign, int], None]] = None,
 ) -> Tuple[Dict[str, Any], Counter[str]]:
     """The record Overlap, rows of the other split that train has, and the classes of that split;
-    `columns`: those alone that `train` was read by."""
+    `columns`: those alone that `train` was read by; `each` gets a row and its number."""
     shared = Shared(train)
     if train.untold:
         return {"type": "Unknown", "reason": train.untold}, shared.classes
@@ -81,6 +85,8 @@ def overlap(
         return {"type": "Unknown", "reason": reason}, shared.classes
     budget = Budget(dataset, seconds)
     for number, value in enumerate(values_of(dataset)):
+        if each is not None:
+            each(value, number)
         row = row_of(common_columns.of(value, columns))
         shared.add(value, row, row if columns is None else row_of(value))
         if budget.spent(row, number):

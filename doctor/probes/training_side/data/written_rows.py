@@ -58,9 +58,10 @@ MOST_LOOKED = 20_000
 class WrittenRows:
     """Counts over the rows of a file; `records` has them."""
 
-    def __init__(self, of_cells: bool = False) -> None:
-        """`of_cells`: of a file such as CSV, which can hold a list as a text alone."""
-        self.rows = 0
+    def __init__(self, of_cells: bool = False, split: str = "") -> None:
+        """`of_cells`: of a file such as CSV, which can hold a list as a text alone; `split`: the
+        one that is named, as its rows are not those of train."""
+        self.rows, self._split = 0, split
         self._relations = Relations()
         self._answers: Counter[str] = Counter()
         self._ends: List[int] = []
@@ -218,7 +219,8 @@ class WrittenRows:
             if len(kinds) > 1:
                 fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
                 found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
-        return found + [each for part in self._parts for each in part.records()]
+        found += [each for part in self._parts for each in part.records()]
+        return [{**each, "split": self._split} for each in found]
 
     def _of_answers(self, complete: bool) -> List[Dict[str, Any]]:
         found = []
@@ -227,7 +229,7 @@ class WrittenRows:
                                   self._ends))  # fmt: skip
         free = len(self._answers) >= OPEN * self._paired
         most = self._answers.most_common(1)
-        if free and most and len(most[0][0]) >= LONG:
+        if free and most and len(most[0][0]) >= LONG and most[0][1] > 1:
             found.append(relation("one answer", most[0][1], self._paired))
         if complete and self._stand_ins.all_equal:
             equal = self._stand_ins.all_equal
