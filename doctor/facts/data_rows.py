@@ -99,7 +99,7 @@ RelationKind = Literal[
     "places apart", "prepared apart", "of another kind", "targets numbered apart",
     "stated otherwise", "gives class away", "may give class away",
     "classes unread", "answer is error", "answer left open", "chat in quotes", "columns exchanged",
-    "row empty", "cell missing", "answer has slots", "prompt numbered", "answers contradict",
+    "row empty", "cell missing", "prompt numbered",
     "names are a row",
     "answer begins late", "tags end early", "labels of another side", "eval unlabelled",
 ]  # fmt: skip
