@@ -264,7 +264,18 @@ def whole(data: Data) -> Verdict:
     ]
     found = [each for each in faults if each]
     files = f"{counted(shards.files, 'file')}"
-    return warn(f"{files}, {', '.join(found)}") if found else ok(f"{files}, none empty or twice")
+    if not found:
+        return ok(f"{files}, none empty or twice")
+    fixes = [SAME] * bool(shards.equal) + [AGAIN_WRITTEN] * (len(found) > bool(shards.equal))
+    return warn(f"{files}, {', '.join(found)}", fix=" ".join(fixes))
+
+
+AGAIN_WRITTEN = "Download or write these files again, and compare their sizes with the source."
+SAME = (
+    "Of equal files, look at which one was to hold other rows: the same rows in train and eval say "
+    "nothing about new ones, and twice in train they count double. Make the split anew, or name "
+    "each file once."
+)
 
 
 def _names(names: tuple[str, ...]) -> str:
@@ -284,7 +295,7 @@ WHOLE = Check(
         "a file is empty, equal to another, much shorter than the others of its numbered series "
         "and not the last, or a number of the series is missing",
     ),
-    fix="Download or write these files again, and compare their sizes with those of the source.",
+    fix=AGAIN_WRITTEN,
     owner=Owner.JOB,
     judge=whole,
     limits="that the rows in the files are complete.",
