@@ -123,11 +123,13 @@ def _not_read(path: str, names: List[str]) -> NotData:
         where = os.path.dirname(os.path.relpath(deeper, path))
         text = "the directory has files of rows only more than one directory below it, in %s"
         return NotData(text % where, "form")
-    there = [name for name in names if os.path.isfile(os.path.join(path, name))]
-    there = there or [os.path.relpath(each, path) for each in below]
-    more = " and %d more" % (len(there) - MOST_NAMES) if len(there) > MOST_NAMES else ""
-    held = ", ".join(there[:MOST_NAMES]) + more
-    return NotData("the directory has no file that ends in %s; it holds %s" % (read, held), "form")
+    held = [name for name in names if os.path.isfile(os.path.join(path, name))]
+    held = held or [os.path.relpath(each, path) for each in below]
+    more = " and %d more" % (len(held) - MOST_NAMES) if len(held) > MOST_NAMES else ""
+    listed = ", ".join(held[:MOST_NAMES]) + more
+    return NotData(
+        "the directory has no file that ends in %s; it holds %s" % (read, listed), "form"
+    )
 
 
 def _below(path: str) -> Iterator[str]:
