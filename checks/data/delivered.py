@@ -23,6 +23,13 @@ OF_LINE = {
     "JSONDecodeError": "is cut off or is not JSON",
     "UnicodeDecodeError": "is not UTF-8",
 }
+REWRITE = {
+    "JSONDecodeError": "write the file again from its source, or repair the line. Where the file "
+    "is whole, but of another form, such as several arrays one after another or a script, write "
+    "its rows as JSON Lines, or give the file the ending of its form.",
+    "UnicodeDecodeError": "open it with the encoding that it has (encoding= of open), and write it "
+    "as UTF-8; if this line alone is damaged, repair it.",
+}
 WAITS = (
     "With num_workers=0 the stack of the process (py-spy dump --pid) names the line that waits: a "
     "download, a lock, or a queue that nobody fills."
@@ -82,10 +89,7 @@ def _of_line(problem: Problem) -> str:
     if not problem.line or problem.row is None or wrong is None:
         return ""
     file = f" of {shown(problem.place)}" if problem.place else ""
-    return (
-        f"Line {problem.row:,}{file} {wrong}: write the file again from its source, or repair "
-        "the line."
-    )
+    return f"Line {problem.row:,}{file} {wrong}: {REWRITE[problem.error]}"
 
 
 def _is_placed(problem: Problem) -> bool:

@@ -56,9 +56,11 @@ def _judged(relation: Relation, meaning: Meaning) -> Verdict:
     ]
     fields = listed([shown(each) for each in relation.fields], 4)
     text = meaning.text.format(*numbers, fields=fields, **_places(relation))
+    split = f"{shown(relation.split)}: " if relation.split else ""
     if meaning.single:
+        text = split + text
         return note(text, fix=meaning.fix) if meaning.noted else observed(text, 64, fix=meaning.fix)
-    whole = share(relation.part, relation.whole, text)
+    whole = split + share(relation.part, relation.whole, text)
     where = f": {rows(relation.rows)}" if relation.rows else ""
     if meaning.noted:
         return note(f"{whole}{where}", fix=meaning.fix)

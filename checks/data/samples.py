@@ -64,6 +64,8 @@ def disjoint(data: Data) -> Verdict:
         return skip("the rows are too short to be distinguished from chance")
     text = share(overlap.shared, overlap.telling, "rows of eval are in train, too")
     read = f"{overlap.rows:,} rows of eval compared with {overlap.train:,} of train"
+    if overlap.columns:
+        read += f" by what both have: {listed([shown(each) for each in overlap.columns], 4)}"
     if overlap.shared >= max(1, SHARED * overlap.telling):
         pairs = _pairs(overlap.pairs, "train", "eval")
         whole = _is_whole(data.split("eval"), overlap.rows)
@@ -109,7 +111,8 @@ DISJOINT = Check(
     why="A sample that was trained on says nothing about new ones: the evaluation looks better "
     "than the model is.",
     passes=(
-        "fewer than 1 % of the evaluation's samples are in train, by a hash of the whole sample",
+        "fewer than 1 % of the evaluation's samples are in train, by a hash of the whole sample, "
+        "or of the columns that both splits have",
     ),
     notes=("at least 10 % are in train three times or more, and may be equal by chance",),
     warns=(
@@ -149,6 +152,8 @@ def distinct(data: Data) -> Verdict:
         remedy: Remedy = {"fix": SEVERAL} if several else {}
         return observed(f"{text}{where}: {pairs}", repeats.labelled, of=of, **remedy)
     text = share(repeats.repeated, repeats.telling, "rows occurred before")
+    of_class = f", {repeats.conflicting:,} of them with another class: {pairs}"
+    text += of_class * bool(repeats.conflicting)
     train = data.split()
     one = train is not None and train.mixing is not None and train.mixing.distinct == 1
     border = MOSTLY if repeats.labelled or repeats.usual else HALF
@@ -259,7 +264,18 @@ def whole(data: Data) -> Verdict:
     ]
     found = [each for each in faults if each]
     files = f"{counted(shards.files, 'file')}"
-    return warn(f"{files}, {', '.join(found)}") if found else ok(f"{files}, none empty or twice")
+    if not found:
+        return ok(f"{files}, none empty or twice")
+    fixes = [SAME] * bool(shards.equal) + [AGAIN_WRITTEN] * (len(found) > bool(shards.equal))
+    return warn(f"{files}, {', '.join(found)}", fix=" ".join(fixes))
+
+
+AGAIN_WRITTEN = "Download or write these files again, and compare their sizes with the source."
+SAME = (
+    "Of equal files, look at which one was to hold other rows: the same rows in train and eval say "
+    "nothing about new ones, and twice in train they count double. Make the split anew, or name "
+    "each file once."
+)
 
 
 def _names(names: tuple[str, ...]) -> str:
@@ -279,7 +295,7 @@ WHOLE = Check(
         "a file is empty, equal to another, much shorter than the others of its numbered series "
         "and not the last, or a number of the series is missing",
     ),
-    fix="Download or write these files again, and compare their sizes with those of the source.",
+    fix=AGAIN_WRITTEN,
     owner=Owner.JOB,
     judge=whole,
     limits="that the rows in the files are complete.",

@@ -181,8 +181,7 @@ WRITTEN = Check(
         "at least 2 % of 32 or more answers are empty, and call no tool",
         "of fewer rows, three and a quarter of all have such a fault of their own",
         "a row has nothing in any column, or no class or text where at least 90 % have one",
-        "all answers are one text, 20 % hold {{name}}, or 1 % differ from that of the same prompt, "
-        "of a few answers that return",
+        "at least 20 % of free answers are one text",
         "at least 30 % of the prompts begin with the number of a list",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
         "at least 5 % of 32 or more answers or documents have U+FFFD in place of letters, next to "

@@ -31,18 +31,6 @@ MEANINGS: Meanings = {
         least=0.005,
         by_row=True,
     ),
-    "answer has slots": Meaning(
-        "answers hold a name in double braces, which was to be filled in",
-        "Replace these places by what they stand for: the model learns to write them.",
-        least=0.2,
-        by_row=True,
-    ),
-    "answers contradict": Meaning(
-        "rows have another answer than a row with the same prompt, of few answers that return",
-        "Look at these rows: decide on one answer for each prompt, or drop them.",
-        least=0.01,
-        by_row=True,
-    ),
     "prompt numbered": Meaning(
         "prompts begin with the number of a list, such as 3. or Prompt 3:",
         "Remove the numbers where the list is divided into prompts: nobody asks with them.",

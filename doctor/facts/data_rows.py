@@ -48,6 +48,8 @@ class Overlap(Section, frozen=True, kw_only=True):
     repeated: int = 0
     """Rows that train has three times or more, and that are not counted as shared: such texts and
     whole numbers may be equal by chance."""
+    columns: tuple[str, ...] = ()
+    """Those that both splits have, and that alone were compared; () if all were."""
     drawn_twice: bool = False
     """Both are subsets of one dataset, and have numbers of its rows in common."""
 
@@ -97,7 +99,7 @@ RelationKind = Literal[
     "places apart", "prepared apart", "of another kind", "targets numbered apart",
     "stated otherwise", "gives class away", "may give class away",
     "classes unread", "answer is error", "answer left open", "chat in quotes", "columns exchanged",
-    "row empty", "cell missing", "answer has slots", "prompt numbered", "answers contradict",
+    "row empty", "cell missing", "prompt numbered",
     "names are a row",
     "answer begins late", "tags end early", "labels of another side", "eval unlabelled",
 ]  # fmt: skip
@@ -113,6 +115,8 @@ class Relation(Section, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     """Names of the fields or columns."""
     rows: tuple[int, ...] = ()
+    split: str = ""
+    """The split of these rows; "" of train, or of no split alone."""
     numbers: tuple[Number, ...] = ()
     """What the sentence of this kind gives, as ranges."""
 
@@ -222,6 +226,16 @@ class Pairs(Section, frozen=True, kw_only=True):
     """Pairs whose chosen answer has the lower one."""
 
 
+class SplitFiles(Section, frozen=True, kw_only=True):
+    """The files that were taken as a split, by their names."""
+
+    split: str
+    """ "" of those that were taken as none."""
+    files: int
+    names: tuple[str, ...] = ()
+    """The first of them, below the directory."""
+
+
 class Shards(Section, frozen=True, kw_only=True):
     """Files of rows, by name."""
 
@@ -232,6 +246,8 @@ class Shards(Section, frozen=True, kw_only=True):
     equal: tuple[tuple[str, ...], ...] = ()
     missing: tuple[str, ...] = ()
     """Numbers of a series that no file has: "3 of 12"."""
+    splits: tuple[SplitFiles, ...] = ()
+    """What was taken as each split of a directory."""
 
 
 class Rendered(Section, frozen=True, kw_only=True):

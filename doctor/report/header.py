@@ -9,6 +9,7 @@ from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import counted, gb, gib, shown
 from doctor.facts.data import Data, Split
+from doctor.facts.data_rows import SplitFiles
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
@@ -199,8 +200,16 @@ def data_parts(data: Data | Unknown | None) -> Iterator[tuple[str, str]]:
     if not isinstance(data, Data):
         return
     yield "data", " · ".join(filter(None, [shown(data.target, 300), _tokenizer(data)]))
+    if data.shards is not None and data.shards.splits:
+        yield "files", " · ".join(map(_files, data.shards.splits))
     for split in data.splits:
         yield shown(split.name, 9), coverage(split)
+
+
+def _files(files: SplitFiles) -> str:
+    """ "train: a.csv, b.csv and 3 more"."""
+    more = f" and {files.files - len(files.names)} more" if files.files > len(files.names) else ""
+    return f"{shown(files.split) or 'not read'}: {', '.join(map(shown, files.names))}{more}"
 
 
 def _tokenizer(data: Data) -> str:

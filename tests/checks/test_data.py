@@ -217,6 +217,20 @@ def test_what_was_not_delivered_fails_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("JSONDecodeError", "several arrays one after another"),
+        ("UnicodeDecodeError", "encoding= of open"),
+    ],
+)
+def test_a_line_of_another_form_gets_a_remedy_for_it(error: str, words: str) -> None:
+    problem = Problem(error=error, row=4927, line=True)
+    fix = verdict("DAT018", data(problem=problem, ended="error")).fix or ""
+    assert "4,927" in fix
+    assert words in fix
+
+
+@pytest.mark.parametrize(
     ("how", "status"),
     [("timeout", Status.UNKNOWN), ("budget", Status.UNKNOWN), ("signal", Status.FAIL)],
 )
@@ -529,6 +543,9 @@ def test_files_of_rows(fields: dict[str, Any], word: str) -> None:
     found = verdict("DAT017", facts)
     assert found.status is (Status.WARN if word else Status.PASS)
     assert word in found.summary
+    again = bool(word) and word != "equal"
+    assert ("Download" in (found.fix or "")) is again
+    assert ("Make the split anew" in (found.fix or "")) is (word == "equal")
 
 
 PACE = Pace(batches=32, seconds=0.05, halves=(0.05, 0.05), delayed=0.02, workers=4)

@@ -129,9 +129,6 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "left open": ("DAT021", lambda n: {"instruction": said(), "output": said() if n % 9
                                        else ("{{answer}}", "[INSERT NAME]", "null")[n % 3]},
                   lambda n: {"instruction": said(), "output": f"Hi {{name}}, [Your Name] {n}."}),
-    "slots": ("DAT021", lambda n: {"instruction": said(),
-                                   "output": f"I am {{{{name}}}}, {said()}" if n % 3 else said()},
-              lambda n: {"instruction": said(), "output": f"Use {{{{name}}}}:\n  <b>{said()}</b>"}),
     "stand-ins": ("DAT021", lambda n: {"input": f"Example {n} about trains",
                                        "output": f"This is a placeholder response, number {n}."},
                   lambda n: {"input": f"What is a placeholder response, {said(3)}?",
@@ -140,11 +137,6 @@ CASES: dict[str, tuple[str, Row, Row]] = {
                                           f"Prompt {n % 5 + 1}: {said()}", "response": said()},
                      lambda n: {"prompt": f"1. {said()}\n2. {said()}" if n % 3 else
                                 f"{n} trains and {said()}", "response": said()}),
-    "yes and no": ("DAT021", lambda n: {"question": said() if n % 9 else SAME,
-                                        "answer": ("yes", "no")[n % 2]},
-                   lambda n: {"question": said() if n % 9 else SAME, "answer": said() if n % 9
-                              else f"Several are right, as {said(3)}"}),
-    "constant": ("DAT021", lambda n: asked(answer="Thank you."), lambda n: asked()),
     "one of a class": ("DAT021", lambda n: {"instruction": said(), "output": "TODO" if n % 9 == 0
                                             else said()},
                        lambda n: {"instruction": said(), "output": ("null", "some")[n % 2]}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -15,11 +16,13 @@ from .chats import messages_of
 from .targets import NotData, Source
 
 KINDS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".txt", ".arrow")
+IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 SPLITS = (("train", ("train",)), ("eval", ("eval", "validation", "valid", "val", "dev", "test")))
 SHARD = re.compile(r"^(.*?)[-_.](\d{1,6})(?:[-_]of[-_](\d{1,6}))?\.")
 HEAD = 1 << 20
 LARGEST_JSON = 2 << 30
-MOST_NAMES = 3
+MOST_NAMES, MOST_BELOW = 3, 10_000
+"""Files that are named, and that are looked at where none has rows."""
 POINTER = b"version https://git-lfs"
 
 
@@ -37,6 +40,8 @@ class Rows:
 
     def __init__(self, paths: List[str]) -> None:
         self.paths = paths
+        self.left_out: List[str] = []
+        """Files beside these that were taken as no split."""
         self.broken: Optional[BrokenRow] = None
         """The row at which `again` ended."""
 
@@ -93,18 +98,51 @@ def open_path(path: str) -> List[Source]:
     found = [each for each in found if os.path.isfile(each)]
     if not found:
         raise _not_read(path, names)
-    return [Source(name, "file", Rows(paths)) for name, paths in by_split(found, path)]
+    splits = [(name, Rows(paths)) for name, paths in by_split(found, path)]
+    taken = {each for _, items in splits for each in items.paths}
+    splits[0][1].left_out = [each for each in found if each not in taken]
+    return [Source(name, "file", items) for name, items in splits]
 
 
 def _not_read(path: str, names: List[str]) -> NotData:
     """What a directory without a file of rows holds, and what is read of one."""
-    there = [name for name in names if os.path.isfile(os.path.join(path, name))]
+    below = list(itertools.islice(_below(path), MOST_BELOW))
     read = ", ".join(KINDS)
-    if not there:
+    if not below:
         return NotData("no file is in the directory, and files of rows end in %s" % read)
-    more = " and %d more" % (len(there) - MOST_NAMES) if len(there) > MOST_NAMES else ""
-    held = ", ".join(there[:MOST_NAMES]) + more
-    return NotData("the directory has no file that ends in %s; it holds %s" % (read, held), "form")
+    images = [each for each in below if each.lower().endswith(IMAGES)]
+    if 2 * len(images) > len(below):
+        folders = len({os.path.dirname(each) for each in images})
+        there, where = _counted(len(images), "image"), _counted(folders, "directory", "directories")
+        text = (
+            "it holds %s in %s, and images are read by a function alone, such as one that returns"
+        )
+        return NotData("%s a torchvision.datasets.ImageFolder" % (text % (there, where)), "form")
+    deeper = next((each for each in below if each.endswith(KINDS)), None)
+    if deeper is not None:
+        where = os.path.dirname(os.path.relpath(deeper, path))
+        text = "the directory has files of rows only more than one directory below it, in %s"
+        return NotData(text % where, "form")
+    held = [name for name in names if os.path.isfile(os.path.join(path, name))]
+    held = held or [os.path.relpath(each, path) for each in below]
+    more = " and %d more" % (len(held) - MOST_NAMES) if len(held) > MOST_NAMES else ""
+    listed = ", ".join(held[:MOST_NAMES]) + more
+    return NotData(
+        "the directory has no file that ends in %s; it holds %s" % (read, listed), "form"
+    )
+
+
+def _below(path: str) -> Iterator[str]:
+    """The files of a directory and of those below it."""
+    for directory, inner, names in os.walk(path):
+        inner.sort()
+        yield from (os.path.join(directory, name) for name in sorted(names))
+
+
+def _counted(number: int, one: str, several: str = "") -> str:
+    """ "1 image", "125 images"."""
+    at_least = "at least " if number >= MOST_BELOW else ""
+    return "%s%d %s" % (at_least, number, one if number == 1 else several or one + "s")
 
 
 def by_split(paths: List[str], directory: str) -> List[Tuple[str, List[str]]]:
@@ -299,7 +337,24 @@ def shards(sources: List[Source]) -> Optional[Dict[str, Any]]:
         "short": _named([path for each in _series(paths) for path in _short(each, sizes)]),
         "equal": [_named(list(pair)) for pair in _equal(paths, sizes)],
         "missing": [text for group, each in _groups(paths).items() for text in _missing(each)],
+        "splits": _splits(sources),
     }
+
+
+def _splits(sources: List[Source]) -> List[Dict[str, Any]]:
+    """The record SplitFiles of each split, and of the files that are of none."""
+    parts = [(each.name, each.items) for each in sources if isinstance(each.items, Rows)]
+    named = [(name, items.paths) for name, items in parts]
+    named += [("", items.left_out) for _, items in parts if items.left_out]
+    whole = [path for _, paths in named for path in paths]
+    if len(whole) < 2:
+        return []
+    top = os.path.commonpath([os.path.dirname(path) for path in whole])
+    return [
+        {"split": name, "files": len(paths),
+         "names": [os.path.relpath(path, top) for path in paths[:MOST_NAMES]]}
+        for name, paths in named
+    ]  # fmt: skip
 
 
 def _named(paths: List[str]) -> List[str]:

@@ -19,6 +19,7 @@ from ... import wire
 from ..foreign import Foreign, observing
 from . import (
     between_splits,
+    common_columns,
     encoded_views,
     file_order,
     files,
@@ -162,7 +163,16 @@ class Look:
                 repeats = rows.repeats(content, files.are_lines(train.items))
                 note(repeats=repeats, broken=named(broken) if broken else None)
                 if other is not None:
-                    overlap, classes = row_overlap.overlap(content, other, seconds)
+                    beside = written_rows.WrittenRows(files.are_cells(other.items), other.name)
+                    columns = observing.attempt(
+                        lambda: common_columns.of_splits(train, other), None
+                    )
+                    part = partial(common_columns.of, columns=columns)
+                    compared = rows.read(train, seconds, part=part) if columns else content
+                    overlap, classes = row_overlap.overlap(
+                        compared, other, seconds, columns, beside.add if other.by_row else None
+                    )
+                    found += beside.records(False) if other.by_row else []
                     note(overlap=two_splits.overlap_of(train, other, overlap))
                     note(
                         relations=found

@@ -19,14 +19,21 @@ NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "att
            "token_type_ids", "position_ids", "seq_lengths", "num_tokens")  # fmt: skip
 """Columns that do not make two rows different samples."""
 OUTCOME = re.compile(r"is_\w+|\w+_(label|class)|outcome|spam|fraud|churn(ed)?|survived")
-OF_ROW = re.compile(r"(row|sample|record|msg|message|comment|tweet)_id")
+OF_ROW = re.compile(
+    r"(row|sample|record|msg|message|comment|tweet)_id|__index_level_\d+__|unnamed: \d+|"
+)
 """Names of a class that is none of LABELS, and of a row's number that is none of NUMBERS: not of a
-document, a text or a review, which stands for its content."""
+document, a text or a review, which stands for its content. pandas names the number of a row in the
+last three ways."""
 OF_SPLIT = ("split", "fold")
 """Beside a text: where a copy was put."""
 OF_CHAT = ("source", "dataset")
 """The same beside a whole chat; elsewhere such a column may stand for what the row leaves out."""
 OF_TIME = ("date", "datetime", "timestamp", "created_at", "scraped_at")
+OF_SENDER = ("location", "place", "city", "country", "user", "username", "user_name", "author",
+             "keyword", "keywords", "url", "link")  # fmt: skip
+"""Beside such a text with a class: who wrote it, where, and what it was found by. Not an aspect, a
+topic or a second text, for which the class of one text may be another."""
 SHORT_TEXTS = ("text", "tweet", "sentence", "review", "comment")
 """When a row was made, beside such a text with a class: a copy that was dated anew is one. Events
 of a log, which come again by right, have other names."""
@@ -93,9 +100,11 @@ def row_of(value: Foreign) -> Optional[Row]:
 
 @functools.lru_cache(maxsize=64)
 def label_of(columns: Columns) -> Tuple[Optional[Hashable], bool]:
-    """The column of the class by its name, and whether that is one of an outcome."""
+    """The column of the class by its name, and whether that is one of an outcome; Y may be a
+    place."""
     names = {str(each): each for each in columns}
-    named = next((names[each] for each in LABELS if each in names), None)
+    lower = {**{each.lower(): names[each] for each in names if each != "Y"}, **names}
+    named = next((lower[each] for each in LABELS if each in lower), None)
     outcomes = [names[each] for each in names if named is None and OUTCOME.fullmatch(each)]
     return (outcomes[-1], True) if outcomes else (named, False)
 
@@ -103,9 +112,9 @@ def label_of(columns: Columns) -> Tuple[Optional[Hashable], bool]:
 @functools.lru_cache(maxsize=64)
 def kept_of(columns: Columns, label: Optional[Hashable], is_a_class: bool) -> Columns:
     """The columns that make two rows different samples, in the order of their names."""
-    left_out = (*NUMBERS, *LABELS, str(label)) if is_a_class else NUMBERS
+    left_out = (*NUMBERS, *LABELS, str(label).lower()) if is_a_class else NUMBERS
     if is_a_class and any(str(each).lower() in SHORT_TEXTS for each in columns):
-        left_out = (*left_out, *OF_TIME)
+        left_out = (*left_out, *OF_TIME, *OF_SENDER)
     plain = [each for each in sorted(columns, key=str) if str(each).lower() not in left_out]
     return tuple(each for each in plain if not OF_ROW.fullmatch(str(each).lower()))
 

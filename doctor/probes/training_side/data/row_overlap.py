@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 from ..foreign import Foreign
+from . import common_columns
 from .row_contents import SHORT, Row, fractions_in, row_of
 from .rows import COMMON, PAIRS, Budget, Content, dataset_of, values_of
 from .targets import Source
 
+MOST_COLUMNS = 8
 LEAST_MEASURED = 3
 """Fractions of a row that is oversampled: the counts of all rows must show it, too."""
 
@@ -24,11 +26,12 @@ class Shared:
         self._oversampled = train.is_oversampled
         self.classes: Counter[str] = Counter()
 
-    def add(self, value: Foreign, row: Optional[Row]) -> None:
+    def add(self, value: Foreign, row: Optional[Row], whole: Optional[Row]) -> None:
+        """`row`: what is compared of the `whole` one."""
         number, train = self._rows, self._train
         self._rows += 1
-        if row is not None and row.label is not None:
-            self.classes[row.label] += 1
+        if whole is not None and whole.label is not None:
+            self.classes[whole.label] += 1
         if row is None or not (row.telling or train.short_rows_differ):
             return
         self._telling += 1
@@ -64,8 +67,15 @@ class Shared:
         }
 
 
-def overlap(train: Content, other: Source, seconds: float) -> Tuple[Dict[str, Any], Counter[str]]:
-    """The record Overlap, rows of the other split that train has, and the classes of that split."""
+def overlap(
+    train: Content,
+    other: Source,
+    seconds: float,
+    columns: Optional[FrozenSet[str]] = None,
+    each: Optional[Callable[[Foreign, int], None]] = None,
+) -> Tuple[Dict[str, Any], Counter[str]]:
+    """The record Overlap, rows of the other split that train has, and the classes of that split;
+    `columns`: those alone that `train` was read by; `each` gets a row and its number."""
     shared = Shared(train)
     if train.untold:
         return {"type": "Unknown", "reason": train.untold}, shared.classes
@@ -75,8 +85,10 @@ def overlap(train: Content, other: Source, seconds: float) -> Tuple[Dict[str, An
         return {"type": "Unknown", "reason": reason}, shared.classes
     budget = Budget(dataset, seconds)
     for number, value in enumerate(values_of(dataset)):
-        row = row_of(value)
-        shared.add(value, row)
+        if each is not None:
+            each(value, number)
+        row = row_of(common_columns.of(value, columns))
+        shared.add(value, row, row if columns is None else row_of(value))
         if budget.spent(row, number):
             break
-    return shared.record(), shared.classes
+    return {**shared.record(), "columns": sorted(columns or ())[:MOST_COLUMNS]}, shared.classes

@@ -130,9 +130,13 @@ def is_table(dataset: Foreign) -> bool:
 
 
 def read(
-    source: Source, seconds: float, each: Optional[Callable[[Foreign, int], None]] = None
+    source: Source,
+    seconds: float,
+    each: Optional[Callable[[Foreign, int], None]] = None,
+    part: Callable[[Foreign], Foreign] = lambda row: row,
 ) -> Content:
-    """The content of as many rows as the budget allows; `each` gets a row and its number."""
+    """The content of as many rows as the budget allows; `each` gets a row and its number, and
+    `part` gives what of a row is compared."""
     content = Content()
     dataset = dataset_of(source)
     if dataset is None:
@@ -146,7 +150,7 @@ def read(
                 return content
         if each is not None:
             each(value, number)
-        if _is_last(content, budget, value, number):
+        if _is_last(content, budget, part(value), number):
             content.complete = content.rows == size(dataset)
             break
     else:

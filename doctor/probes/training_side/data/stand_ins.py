@@ -33,11 +33,6 @@ LEFT_OPEN = re.compile(
 )
 """All of an answer. Not null or undefined, which a task of extraction and a program answer."""
 STANDS_IN = re.compile(r"\bplaceholder (?:response|answer|output|text)\b|\blorem ipsum\b", re.I)
-SLOT = re.compile(r"\{\{\s*[A-Za-z]\w{0,30}\s*\}\}")
-CODE = re.compile(r"```|</|\{%|=>|\(\)|\n(?: {2}|\t)")
-"""In answers that are programs or pages, whose {{name}} is meant."""
-LEAST_EQUAL = 8
-"""Answers that are all the same. Our own number."""
 WORD = re.compile(r"\w+")
 DIGITS = re.compile(r"\d+")
 
@@ -52,7 +47,7 @@ class StandIns:
         self._errors: Dict[str, List[int]] = {}
         """An error without its numbers -> its rows."""
         self._different: Set[int] = set()
-        self._answers = self._written = 0
+        self._answers = 0
 
     def add(self, row: Foreign, number: int) -> None:
         for name in CHATS:
@@ -63,18 +58,10 @@ class StandIns:
         for answer in (each.strip() for each in answers_of(row).values()):
             self._answers += 1
             self._different.add(hash(answer))
-            self._written += bool(answer)
             left = LEFT_OPEN.fullmatch(answer) is not None and not is_told(answer, row)
             self._relations.count("answer left open", left or stands_in(answer, row), number)
-            self._relations.count("answer has slots", has_slots(answer, row), number)
             if len(answer) <= LONGEST and ERROR.match(answer) and not is_told(answer, row):
                 self._errors.setdefault(DIGITS.sub("", answer), []).append(number)
-
-    @property
-    def all_equal(self) -> int:
-        """How many answers there are, where all of them are one text; else 0."""
-        same = len(self._different) == 1 and self._written == self._answers >= LEAST_EQUAL
-        return self._answers if same else 0
 
     def records(self) -> List[Dict[str, Any]]:
         free = len(self._different) >= OPEN * self._answers
@@ -99,12 +86,6 @@ def stands_in(answer: str, row: Foreign) -> bool:
     """Whether a short answer says that it is none, and nobody asked for one."""
     found = STANDS_IN.search(answer) if len(answer) <= LONGEST else None
     return found is not None and found.group().casefold().split()[0] not in asked_in(row)
-
-
-def has_slots(answer: str, row: Foreign) -> bool:
-    """Whether an answer in prose has a place for a name that was to be filled in."""
-    plain = SLOT.search(answer) is not None and CODE.search(answer) is None
-    return plain and "{{" not in asked_in(row)
 
 
 def is_told(answer: str, row: Foreign) -> bool:

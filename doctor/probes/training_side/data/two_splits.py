@@ -24,6 +24,8 @@ LEAST = 16
 """Rows of a split whose values are compared."""
 LEAST_OF_ONE, CHANCE = 32, 1e-3
 """Rows of eval that are of one class, and how often chance makes them so. Our own numbers."""
+FEW_CLASSES = 10
+"""Values of which most are of one row, so that they are no classes. Our own number."""
 UNLABELLED = "-1"
 """The class of rows whose label is kept back, as in test splits of benchmarks."""
 CONSTANT = 1e-6
@@ -135,11 +137,16 @@ def of_classes(train: Counter[str], other: Counter[str]) -> Optional[Dict[str, A
     if set(other) == {UNLABELLED} and count >= LEAST and len(train) > 1 and UNLABELLED not in train:
         return relation("eval unlabelled", count, count)
     absent = [each for each in other if each not in train]
-    if not train or not absent:
+    if not train or not absent or hardly_return(train):
         return None
     part = sum(other[each] for each in absent)
     return relation("class in eval alone", part, sum(other.values()), (), (),
                     (len(absent), len(other), len(train)))  # fmt: skip
+
+
+def hardly_return(classes: Counter[str]) -> bool:
+    """Whether most values are of one row, as numbers to be reached and free answers: no classes."""
+    return 2 * sum(count == 1 for count in classes.values()) > len(classes) >= FEW_CLASSES
 
 
 def stated_classes(source: Source) -> Counter[str]:

@@ -15,7 +15,6 @@ from ..foreign import Foreign, containers, observing
 from . import row_contents
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of, with_names
 from .columns import is_blank
-from .contradictions import Contradictions
 from .exchanged_columns import ExchangedColumns
 from .forms import Forms, kind_of
 from .given_answers import BEFORE
@@ -58,18 +57,17 @@ MOST_LOOKED = 20_000
 class WrittenRows:
     """Counts over the rows of a file; `records` has them."""
 
-    def __init__(self, of_cells: bool = False) -> None:
-        """`of_cells`: of a file such as CSV, which can hold a list as a text alone."""
-        self.rows = 0
+    def __init__(self, of_cells: bool = False, split: str = "") -> None:
+        """`of_cells`: of a file such as CSV, which can hold a list as a text alone; `split`: the
+        one that is named, as its rows are not those of train."""
+        self.rows, self._split = 0, split
         self._relations = Relations()
         self._answers: Counter[str] = Counter()
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
-        self._stand_ins = StandIns(of_cells)
-        self._parts = (GroupUnits(), RowSpans(), self._stand_ins, ExchangedColumns(),
-                       ListNumbers(), MissingCells(), Contradictions(),
-                       RowNames(of_cells), Forms())  # fmt: skip
+        self._parts = (GroupUnits(), RowSpans(), StandIns(of_cells), ExchangedColumns(),
+                       ListNumbers(), MissingCells(), RowNames(of_cells), Forms())  # fmt: skip
         self._ended: Counter[str] = Counter()
         self._documents: Set[bytes] = set()
         self._kinds: Dict[str, Dict[str, List[int]]] = {}
@@ -210,7 +208,7 @@ class WrittenRows:
         """`complete`: no row of the file is left, as files are often sorted by their class."""
         several = any(len(each) > 1 for each in self._classes.values())
         found = [e for e in self._relations.records() if several or e["kind"] != "label in text"]
-        found += self._of_answers(complete)
+        found += self._of_answers()
         for name, counts in self._classes.items():
             if complete and len(counts) == 1:
                 found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
@@ -218,20 +216,18 @@ class WrittenRows:
             if len(kinds) > 1:
                 fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
                 found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
-        return found + [each for part in self._parts for each in part.records()]
+        found += [each for part in self._parts for each in part.records()]
+        return [{**each, "split": self._split} for each in found]
 
-    def _of_answers(self, complete: bool) -> List[Dict[str, Any]]:
+    def _of_answers(self) -> List[Dict[str, Any]]:
         found = []
         if self._ends and len(self._ended) >= LEAST_DIFFERENT:
             found.append(relation("answer ends prompt", len(self._ends), self._paired, (),
                                   self._ends))  # fmt: skip
         free = len(self._answers) >= OPEN * self._paired
         most = self._answers.most_common(1)
-        if free and most and len(most[0][0]) >= LONG:
+        if free and most and len(most[0][0]) >= LONG and most[0][1] > 1:
             found.append(relation("one answer", most[0][1], self._paired))
-        if complete and self._stand_ins.all_equal:
-            equal = self._stand_ins.all_equal
-            found.append(relation("one answer", equal, equal))
         return found
 
 
