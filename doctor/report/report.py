@@ -179,9 +179,11 @@ class Report:
         return f"{self.headline}: {self.next_action}"
 
     def _ready(self) -> str:
+        unknowns = self.with_status(Status.UNKNOWN)
         if warned := _warnings(self.with_status(Status.WARN)):
-            return warned + " (exit code 1: --fail-on warn)" * bool(self.exit_code)
-        exceptions = {"unknown": self.with_status(Status.UNKNOWN), "ignored": self.ignored}
+            gated = " (exit code 1: --fail-on warn)" * bool(self.exit_code)
+            return f"{warned}{gated}" + (f"; unknown: {_codes(unknowns)}" if unknowns else "")
+        exceptions = {"unknown": unknowns, "ignored": self.ignored}
         listed = "; ".join(
             f"{word}: {_codes(group)}" for word, group in exceptions.items() if group
         )

@@ -11,7 +11,7 @@ from doctor._util.errors import UserError
 from doctor.cli.explain.name import explain
 from doctor.report.explain import wrapped
 
-NEAREST = {"ptxas fatal : Value 'sm_120' is not defined", "Xid 79"}
+NEAREST = {"Xid 79"}
 """Fragments whose class is the first one of those that are near."""
 NONE = ("nothing is known about", "no name; checks in whose texts the words occur")
 """How the answer begins for a message of no class, and for keywords."""
