@@ -112,10 +112,11 @@ def _freezes(reading: Training) -> bool:
 
 
 def _is_probe(reading: Training, call: Call) -> bool:
-    """The function that trains calls eval() itself, and layers are frozen: their batch norm keeps
-    the statistics of the pretraining."""
+    """The function that trains calls eval() itself, and layers are frozen by their names: their
+    batch norm keeps the statistics of the pretraining."""
     trains = (reading.calls[n] for n in reading.backward_numbers)
-    return _freezes(reading) and any(each.scope == call.scope for each in trains)
+    by_name = (each.arms for each in reading.assignments if each.target.endswith(".requires_grad"))
+    return any(by_name) and any(each.scope == call.scope for each in trains)
 
 
 def _runs_in(reading: Training, call: Call, reached: list[int]) -> bool | None:
