@@ -27,7 +27,7 @@ from doctor.checks.rehearsal.resume_words import held
 from doctor.checks.rehearsal.resumed_state import resumed
 from doctor.checks.rehearsal.running import printed_error
 from doctor.checks.rehearsal.saving import CUT_OFF_FIX, FINISH_FIX, temporary, whole
-from doctor.checks.rehearsal.stopping import caught
+from doctor.checks.rehearsal.stopping import caught, newest_save
 from doctor.facts.guard import GuardError
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -79,7 +79,7 @@ def _no_step(
     """The warning on a continued run that takes no step, although steps were left."""
     if run is None or first is None or stopped is None or run.code != 0 or run.steps:
         return None
-    newest = max((each.step for each in stopped.saved), default=0)
+    newest = newest_save(stopped)
     if not run.ranks or not 0 < newest < first.steps:
         return None
     return warn(

@@ -228,7 +228,7 @@ def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
         )
     if planned and not any(each.step for each in run.saved):
         return note(f"{ended} without saving{_lost(run)}", fix=SAVE_EARLIER)
-    if not run.handled_by and _steps(run) - _newest(run) <= STOPPED_AFTER:
+    if not run.handled_by and _steps(run) - newest_save(run) <= STOPPED_AFTER:
         return ok(f"{ended} without saving{_lost(run)}")
     return note(
         f"{ended} without saving{_lost(run)}",
@@ -262,13 +262,13 @@ def _steps(run: RehearsedRun) -> int:
     return run.steps - 1 if run.steps else 0
 
 
-def _newest(run: RehearsedRun) -> int:
+def newest_save(run: RehearsedRun) -> int:
     """The step of its last save; 0 for none."""
     return max((each.step for each in run.saved), default=0)
 
 
 def _lost(run: RehearsedRun) -> str:
-    saved = _newest(run)
+    saved = newest_save(run)
     lost = _steps(run) - saved
     if not saved:
         return f"; nothing had been saved, steps lost: {_steps(run)}"

@@ -265,6 +265,7 @@ WEIGHTS_MOVE = Check(
 
 
 def names(parameters: Sequence[Parameter]) -> str:
+    """ "a (float32), b (float32) and 3 more"."""
     return listed([f"{each.name} ({each.dtype})" for each in parameters], MAX_NAMES)
 
 

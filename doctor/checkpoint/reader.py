@@ -18,7 +18,7 @@ from doctor.checkpoint.io.file_type import LOOK, describe_file_type, in_place_of
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.archive import KIND, OBJECTS
-from doctor.checkpoint.layouts.file_names import PICKLED
+from doctor.checkpoint.layouts.file_names import PICKLED, TORCH
 from doctor.checkpoint.layouts.layout import FileGroup, Layout
 from doctor.checkpoint.records import Norm, Problem
 from doctor.checkpoint.tensors import OptimizerState, Shard, Tensor
@@ -27,8 +27,6 @@ PICKLES = (b"PK\x03\x04", *(b"\x80" + bytes([protocol]) for protocol in range(1,
 
 MOST_BESIDE = 2_000
 """Files beside the weights that are looked into."""
-
-TORCH = (".pt", ".pth", ".bin", ".ckpt")
 
 
 @dataclass(slots=True)

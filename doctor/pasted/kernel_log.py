@@ -125,6 +125,8 @@ def _came_back(lines: Sequence[str]) -> tuple[KernelEvent, ...]:
     at: dict[tuple[str, int], set[int]] = {}
     load = 0
     for line in lines:
+        if "NVRM" not in line:
+            continue
         load += bool(LOADED.search(line))
         match = XID.search(line)
         number = int(match["xid"]) if match else 0

@@ -104,13 +104,6 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
         return
 
 
-def _freezes(reading: Training) -> bool:
-    """Some parameters get no gradient."""
-    return bool(reading.freezes) or any(
-        each.target.endswith(".requires_grad") for each in reading.assignments
-    )
-
-
 def _is_probe(reading: Training, call: Call) -> bool:
     """The function that trains calls eval() itself, and layers are frozen by their names: their
     batch norm keeps the statistics of the pretraining."""
@@ -244,7 +237,10 @@ def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
     """Whether eval() is called on what an optimizer has; None where it may be another object."""
     names = reading.trained_names
     if reading.key(call.receiver, call.scope) in reading.partly_trained:
-        return not reading.methods("requires_grad_") and not _freezes(reading)
+        frozen = reading.methods("requires_grad_") or reading.freezes
+        return not frozen and not any(
+            each.target.endswith(".requires_grad") for each in reading.assignments
+        )
     if reading.key(call.receiver, call.scope) in names:
         return True
     lineage = lineage_of(reading, call.receiver, call.scope, number)

@@ -31,7 +31,7 @@ _MAGIC = (
 def describe_file_type(data: bytes) -> str | None:
     """ "a git-LFS pointer ...", or None where the first bytes are no known format's."""
     first = data[:LOOK]
-    if first.startswith(b"version https://git-lfs"):
+    if is_pointer(first):
         return _pointer(first)
     if first.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
         return "a web page, probably what a failed download answered"
@@ -45,6 +45,11 @@ def describe_file_type(data: bytes) -> str | None:
     if len(first) == LOOK and not first.strip(b"\0"):
         return "zeros from its first byte on, as an unfinished download leaves"
     return None
+
+
+def is_pointer(data: bytes) -> bool:
+    """Whether a file is a git-LFS pointer, by its first bytes."""
+    return data.startswith(b"version https://git-lfs")
 
 
 def in_place_of_weights(first: bytes) -> str | None:

@@ -31,6 +31,7 @@ from doctor.checkpoint.layouts.file_names import (
     STATES,
     TENSOR_PARALLEL,
     TENSORFLOW,
+    TORCH,
 )
 from doctor.checkpoint.layouts.hints import below, incomplete_downloads, snapshot
 from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
@@ -39,8 +40,6 @@ from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.layouts.pipeline import pipeline
 from doctor.checkpoint.layouts.rank_files import RANK
 from doctor.checkpoint.records import Problem
-
-TORCH = (".ckpt", ".pt", ".pth", ".bin")
 
 MOST_COMPARED = 20
 """Files of one name but for its numbers whose steps are compared."""

@@ -8,6 +8,9 @@ ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
 
 INDEXES = (".safetensors.index.json", ".bin.index.json")
 
+TORCH = (".ckpt", ".pt", ".pth", ".bin")
+"""How files of torch.save end, in the order in which they are taken."""
+
 ONE = {
     ".safetensors": "one safetensors file",
     ".gguf": "one GGUF file",

@@ -11,6 +11,7 @@ import msgspec
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.file_type import is_pointer
 from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json
 from doctor.checkpoint.layouts.chat_template import is_token, turn_ends
 from doctor.checkpoint.layouts.model_config import generates, token_ids
@@ -24,8 +25,6 @@ HEAD = 1 << 20
 
 VOCABULARY = 64 << 20
 """Bytes of a tokenizer.json whose whole vocabulary is read."""
-
-POINTER = b"version https://git-lfs"
 
 WHOLE = 2**31
 
@@ -158,7 +157,7 @@ def _head(
         if error.kind != "missing":
             problems.append(Problem(kind="note", file=name, text=error.text))
         return None, None, ()
-    if data.startswith(POINTER):
+    if is_pointer(data):
         problems.append(Problem(kind="disguised", file=name, text="is a git-LFS pointer"))
         return None, None, ()
     try:

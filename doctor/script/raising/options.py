@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator
 
 from doctor.facts.script import Raising
-from doctor.script.raising.scopes import Scope
+from doctor.script.raising.scopes import Names, Scope
 from doctor.script.raising.signatures import Position, is_guarded
 
 PARSERS = {"ArgumentParser", "add_argument_group", "add_mutually_exclusive_group"}
@@ -21,20 +21,17 @@ OWN = {"__dict__", "_get_kwargs", "_get_args"}
 
 
 def unknown_options(
-    tree: ast.Module,
-    calls: list[ast.Call],
-    scopes: list[Scope],
-    parents: dict[ast.AST, ast.AST],
-    span: Position,
+    tree: ast.Module, names: Names, scopes: list[Scope], span: Position
 ) -> Iterator[Raising]:
     """args.name where no add_argument of the file makes it; the first of each name."""
-    declared = _declared(calls)
+    parents = names.parents
+    declared = _declared(names.calls)
     if not declared:
         return
     spaces = _namespaces(scopes, parents, scopes[0])
-    if not spaces or _grows(tree, calls, scopes, spaces):
+    if not spaces or _grows(tree, names.calls, scopes, spaces):
         return
-    given = _set(tree)
+    given = names.stored | _asked(tree, names.calls)
     reported: set[str] = set()
     for scope in scopes:
         for use in scope.uses:
@@ -222,16 +219,13 @@ def _is_kept(node: ast.AST, names: set[str], imported: set[str]) -> bool:
     )
 
 
-def _set(tree: ast.Module) -> set[str]:
-    """Attributes that the file sets, of whatever object, and those that it asks for by name."""
-    found = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
-    }
+def _asked(tree: ast.Module, calls: list[ast.Call]) -> set[str]:
+    """Attributes that the file asks for by name, of whatever object."""
+    found: set[str] = set()
+    for call in calls:
+        if _method(call) in ASKING:
+            found |= {str(each.value) for each in call.args if isinstance(each, ast.Constant)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _method(node) in ASKING:
-            found |= {str(each.value) for each in node.args if isinstance(each, ast.Constant)}
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             found |= {str(node.left.value)} if isinstance(node.left, ast.Constant) else set()
     return found

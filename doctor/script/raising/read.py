@@ -21,6 +21,6 @@ def raising(tree: ast.Module, span: Position) -> tuple[Raising, ...]:
         *unbound(scopes, parents, span),
         *exported(scopes[0], span),
         *misfits(definitions, span),
-        *unknown_options(tree, names.calls, scopes, parents, span),
+        *unknown_options(tree, names, scopes, span),
         *unset(definitions, span),
     )

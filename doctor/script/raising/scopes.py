@@ -69,6 +69,14 @@ class Names:
     stored: set[str] = field(default_factory=set)
 
 
+def enclosing(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Each node around this one, the nearest first, and the part of it that holds this one."""
+    part, around = node, parents.get(node)
+    while around is not None:
+        yield around, part
+        part, around = around, parents.get(around)
+
+
 def scopes_of(tree: ast.Module, names: Names) -> list[Scope]:
     """All scopes, the module first."""
     module = Scope(tree, None)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from doctor.facts.script import Raising, Span
-from doctor.script.raising.scopes import Scope
+from doctor.script.raising.scopes import Scope, enclosing
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 NEUTRAL = {"staticmethod", "classmethod", "no_grad", "inference_mode", "torch.no_grad",
@@ -217,8 +217,7 @@ def _returned(called: Definition) -> set[int | None]:
 
 def is_guarded(node: ast.AST, parents: dict[ast.AST, ast.AST], error: str) -> bool:
     """In a try statement that catches the error, or under pytest.raises or suppress."""
-    child, around = node, parents.get(node)
-    while around is not None:
+    for around, child in enclosing(node, parents):
         if isinstance(around, ast.Try) and child in around.body and around.handlers:
             types = [ast.unparse(each.type) if each.type else "" for each in around.handlers]
             if any(not each or error in each or "Exception" in each for each in types):
@@ -227,5 +226,4 @@ def is_guarded(node: ast.AST, parents: dict[ast.AST, ast.AST], error: str) -> bo
             word in ast.unparse(item) for item in around.items for word in ("aises", "suppress")
         ):
             return True
-        child, around = around, parents.get(around)
     return False

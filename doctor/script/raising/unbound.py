@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from doctor.facts.script import Raising, Span
-from doctor.script.raising.scopes import COMPREHENSIONS, FUNCTIONS, Scope
+from doctor.script.raising.scopes import COMPREHENSIONS, FUNCTIONS, Scope, enclosing
 
 KNOWN = frozenset(dir(builtins)) | {
     "__file__", "__path__", "__class__", "__module__", "__qualname__", "__annotations__",
@@ -98,16 +98,13 @@ def _postponed(module: Scope) -> bool:
 
 def _is_spared(use: ast.Name, parents: dict[ast.AST, ast.AST], lazy: bool) -> bool:
     """In a try statement that expects it, under a test of versions, or in an annotation."""
-    child: ast.AST = use
-    node = parents.get(use)
-    while node is not None:
+    for node, child in enclosing(use, parents):
         if isinstance(node, ast.Try | ast.If | ast.IfExp) and _is_expected(node, child, use.id):
             return True
         if isinstance(node, ast.With) and _suppresses(node):
             return True
         if isinstance(node, ast.Delete) or _is_annotation(node, child, parents, lazy):
             return True
-        child, node = node, parents.get(node)
     return False
 
 
@@ -148,13 +145,9 @@ def _expects(node: ast.Try) -> bool:
 
 
 def _in_function(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    around = parents.get(node)
-    while around is not None:
-        if isinstance(around, FUNCTIONS):
-            return True
-        if isinstance(around, ast.ClassDef):
-            return False
-        around = parents.get(around)
+    for around, _ in enclosing(node, parents):
+        if isinstance(around, (*FUNCTIONS, ast.ClassDef)):
+            return isinstance(around, FUNCTIONS)
     return False
 
 
@@ -182,18 +175,18 @@ def _is_early(scope: Scope, use: ast.Name, parents: dict[ast.AST, ast.AST]) -> b
 
 
 def _statement(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.stmt | None:
-    found: ast.AST | None = node
-    while found is not None and not isinstance(found, ast.stmt):
-        found = parents.get(found)
-    return found
+    if isinstance(node, ast.stmt):
+        return node
+    outer = (around for around, _ in enclosing(node, parents))
+    return next((each for each in outer if isinstance(each, ast.stmt)), None)
 
 
 def _in_loop(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    around = parents.get(node)
-    while around is not None and not isinstance(around, (*FUNCTIONS, ast.ClassDef)):
+    for around, _ in enclosing(node, parents):
         if isinstance(around, ast.For | ast.AsyncFor | ast.While):
             return True
-        around = parents.get(around)
+        if isinstance(around, (*FUNCTIONS, ast.ClassDef)):
+            return False
     return False
 
 

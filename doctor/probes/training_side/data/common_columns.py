@@ -53,8 +53,8 @@ def tell(part: Rows, columns: FrozenSet[str]) -> bool:
     """Whether most rows have a text in these columns, and most of them differ: an instruction
     that all rows have says nothing."""
     left = [of(row, columns) for row in part]
-    told = [row_of(row) for row in left if has_text(row)]
-    different = {each.content for each in told if each is not None and each.telling}
+    contents = [row_of(row) for row in left if has_text(row)]
+    different = {each.content for each in contents if each is not None and each.telling}
     return 2 * len(different) > len(part)
 
 
