@@ -61,7 +61,7 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
             f"--budget ended the continued run after {run.seconds:.0f} s and {run.steps} steps; "
             f"the first run took {first.seconds:.0f} s"
         )
-    if run is not None and (run.code or run.cut):
+    if run is not None and (run.code or run.cut) and not _ends_alike(run, first):
         return _broken(run, rehearsal.resumed, rehearsal.run("stop"))
     stopped = rehearsal.run("stop")
     found = resumed(rehearsal)
@@ -71,6 +71,16 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
         return _from_start(found, stopped.checkpoints if stopped else ())
     skipped = stopped is not None and caught(stopped) and found.saved_step >= stopped.stopped_at
     return _goes_on(found, skipped, stopped is not None and _by_handler(stopped, found, first))
+
+
+def _ends_alike(run: RehearsedRun, first: RehearsedRun | None) -> bool:
+    """Whether it ended as the first run did, with the same kind of error at the same place: that
+    one is RHS003's."""
+    if first is None or not run.steps or run.code != first.code:
+        return False
+    errors = [next((rank.error for rank in each.ranks if rank.error), "") for each in (run, first)]
+    kinds = {error.partition(":")[0] for error in errors}
+    return len(kinds) == 1 and all(errors) and place(run) == place(first)
 
 
 def _no_step(

@@ -225,6 +225,38 @@ def test_a_job_that_would_overwrite_a_run_is_named_and_does_not(tmp_path: Path) 
     assert (tmp_path / "run" / "last.pt").read_bytes() == b""
 
 
+FAILS_AFTER_SAVES = """
+import os, sys, torch
+path = os.path.join(sys.argv[1], "last.pt")
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.Adam(model.parameters())
+saved = torch.load(path) if os.path.exists(path) else None
+if saved:
+    model.load_state_dict(saved["model"])
+for step in range(saved["step"] if saved else 0, 12):
+    torch.nn.functional.mse_loss(model(torch.randn(4, 8)), torch.randn(4, 2)).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step % 4 == 3:
+        state = {"model": model.state_dict(), "step": step + 1}
+        torch.save(state | {"optimizer": optimizer.state_dict()}, path)
+open(os.path.join(sys.argv[1], "plots", "loss.png"), "w")
+"""
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_after_its_saves_is_stopped_and_continued_all_the_same(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "train.py").write_text(FAILS_AFTER_SAVES)
+    report, code = rehearse("--", sys.executable, "train.py", "{output}", cwd=tmp_path)
+    found = statuses(report)
+    assert code == 1
+    assert {code: found[code] for code in ("RHS003", "RHS008", "RHS009", "RHS011")} == {
+        "RHS003": "fail", "RHS008": "pass", "RHS009": "pass", "RHS011": "fail",
+    }  # fmt: skip
+
+
 HANGS = ["no training step", "ended at --budget"]
 
 

@@ -36,6 +36,12 @@ def save_steps(first: RehearsedRun) -> tuple[int, ...]:
     return tuple(sorted({each.step for each in first.saved if each.step}))[:MOST_HASHED]
 
 
+def saved_before_end(first: RehearsedRun) -> bool:
+    """Whether steps followed a save, so that a run which failed later can be stopped and continued
+    all the same."""
+    return any(step < first.steps for step in save_steps(first))
+
+
 def stop_step(first: RehearsedRun) -> int:
     """The step in whose middle the second run is stopped: after the save in the middle, so that a
     resume has older ones to choose from and what begins later has begun, with a whole step between

@@ -186,8 +186,8 @@ class _Stages:
         """Why no further run is begun, "" if one is."""
         if first.cut:
             return "the run did not end within --budget: give the command fewer steps"
-        if first.code:
-            return "the run failed"
+        if first.code and not continuing.saved_before_end(first):
+            return "the run failed before a step that follows a save"
         if not self.takes_output:
             return (
                 "the command has no {output}: name the directory of its checkpoints so, or start "
