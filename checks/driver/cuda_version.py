@@ -10,7 +10,7 @@ from doctor._util.units import dotted
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx
-from doctor.checks.torch_build.replacement import JETSON, replace_torch
+from doctor.checks.torch_build.replacement import JETSON, UPGRADE, replace_torch
 from doctor.facts.host import Host
 from doctor.facts.interpreter import Cuda, Interpreter, Torch
 from doctor.facts.machine import Driver
@@ -56,8 +56,8 @@ def runs_torch_cuda(
     if wheel.commands and is_help:
         fix = f"{fix} Or upgrade the driver on the host."
     of_the_image = wheel.fix == JETSON  # its driver comes with JetPack
-    if is_help and "pgrade the driver" not in fix and not of_the_image:
-        fix = f"{_upgrade(torch, number)} {fix}"
+    if is_help and not wheel.commands and not of_the_image:
+        fix = f"{_upgrade(torch, number)} {fix.removesuffix(UPGRADE)}".rstrip()
     return replace(verdict, fix=fix, commands=wheel.commands)
 
 

@@ -84,16 +84,23 @@ def replace_torch(
         return _install(wheel, codes, known, command)
     if known == wheels.Driver() and capabilities:
         return _whatever_the_driver(capabilities, python, platform, command)
-    if python and isinstance(other := choose(capabilities, known, platform=platform), Wheel):
-        return _another_python(other, python, capabilities)
-    if "driver" in wheel.reason and capabilities:
-        return Replacement(f"{_sentence(wheel.reason)}. {UPGRADE}")
+    if python:
+        wheel = choose(capabilities, known, platform=platform)
+    if python and isinstance(wheel, Wheel):
+        return _another_python(wheel, python, capabilities)
+    return _no_wheel(wheel, capabilities)
+
+
+def _no_wheel(why: Wheel | Unknown, capabilities: list[Capability]) -> Replacement:
+    assert isinstance(why, Unknown)
+    if "driver" in why.reason and capabilities:
+        return Replacement(f"{_sentence(why.reason)}. {UPGRADE}")
     if len(set(capabilities)) > 1:
         hide = "Hide some of these GPUs with CUDA_VISIBLE_DEVICES, then run the doctor again"
-        return Replacement(f"{_sentence(wheel.reason)}. {hide}.")
+        return Replacement(f"{_sentence(why.reason)}. {hide}.")
     return Replacement(
         "Install a CUDA build of torch from pytorch.org/get-started: one with code for the GPU, "
-        f"for a CUDA version that the driver runs. {_sentence(wheel.reason)}."
+        f"for a CUDA version that the driver runs. {_sentence(why.reason)}."
     )
 
 
@@ -136,8 +143,7 @@ def _whatever_the_driver(
                 "driver's version could not be read."
             )
             return Replacement(fix, (command(wheel),))
-    none = f"No wheel of PyTorch exists with code for {_codes(capabilities)} (Linux {platform})."
-    return Replacement(none)
+    return Replacement(f"{_sentence(wheels.no_code(capabilities, python, platform))}.")
 
 
 def _first_driver(capability: Capability) -> int:

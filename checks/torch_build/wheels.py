@@ -110,12 +110,13 @@ def choose(
         return Unknown(reason="the version of the NVIDIA driver is not known")
     fitting = candidates(capabilities, python, platform, minimum_torch)
     if not fitting:
-        return Unknown(reason=_no_code(capabilities, python, platform, minimum_torch))
+        return Unknown(reason=no_code(capabilities, python, platform, minimum_torch))
     runnable = [wheel for wheel in fitting if driver.runs(wheel)]
     if not runnable:
         lowest = min(MINIMUM[wheel.cuda[0]] for wheel in fitting)
         needed = ".".join(f"{part:02}" for part in lowest)
-        return Unknown(reason=f"no wheel exists: driver {needed} or newer is needed")
+        first = dotted(min(PYTHONS))
+        return Unknown(reason=f"wheels of PyTorch {first} or newer need driver {needed} or newer")
     newest = driver.newest_cuda or (0, 0)
 
     def preference(wheel: Wheel) -> tuple[Version, bool, Version]:
@@ -144,13 +145,15 @@ def torchvision_of(torch: Version) -> Version:
     return 0, minor + (15 if major == 2 else 1)
 
 
-def _no_code(
+def no_code(
     capabilities: Sequence[Capability],
     python: Version | None,
     platform: str,
-    minimum_torch: Version | None,
+    minimum_torch: Version | None = None,
 ) -> str:
+    """Why there is no wheel, whatever the driver."""
     wanted = " and ".join(dotted(capability) for capability in sorted(set(capabilities)))
     limits = f", Python {dotted(python)}" if python else ""
     limits += f", torch {dotted(minimum_torch)} or newer" if minimum_torch else ""
-    return f"no wheel of PyTorch exists with code for {wanted} (Linux {platform}{limits})"
+    first = dotted(min(PYTHONS))
+    return f"no wheel of PyTorch {first} or newer has code for {wanted} (Linux {platform}{limits})"

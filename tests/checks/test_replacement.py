@@ -98,7 +98,7 @@ def check_remedies(facts: Facts, case: object) -> None:
     for finding in found:
         torch = installed(finding.commands, facts)
         if torch is None:
-            none = r"No wheel exists: driver [\d.]+ or newer is needed|No wheel of PyTorch exists"
+            none = r"(Wheels of|No wheel of) PyTorch \S+ or newer (need driver [\d.]+|has code)"
             assert re.search(none, finding.fix) or finding.fix == JETSON, (case, finding.fix)
             continue
         again = facts.with_(torch=torch)
