@@ -21,7 +21,7 @@ from paths import ROOT
 
 import doctor
 from doctor import catalog
-from doctor.cli.app import app
+from doctor.cli.app import command_line
 from doctor.facts.facts import decode
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
@@ -34,7 +34,7 @@ TEXTS = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *USERS[:-1], *RECIPES]
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="the documents are not at hand")
 
 
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
 
 
 def commands(text: str) -> list[list[str]]:

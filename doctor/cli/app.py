@@ -14,18 +14,7 @@ from doctor.cli.commands.fleet import FLEET
 from doctor.cli.flag_groups import grouped
 from doctor.cli.panels import Command
 
-app = typer.Typer(
-    name="doctor",
-    help="Examine this machine, its torch, a checkpoint and one real training step before "
-    "spending GPU hours.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion="_DOCTOR_COMPLETE" in os.environ,  # otherwise it adds options that write files
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
 
-
-@app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
@@ -37,7 +26,8 @@ def root(
     return 0
 
 
-COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
+Commands = dict[str, tuple[Callable[..., int], str]]
+COMMANDS: Commands = {
     "run": (machine.run, "doctor run --params 8B --recipe amp --output-dir /data/runs"),
     "report": (machine.report, "doctor report machine.json --format html"),
     "rehearse": (training.rehearse, "doctor rehearse -- python train.py --output_dir {output}"),
@@ -58,21 +48,47 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
 }
 """Function and example, in the order of `doctor --help`."""
 
-fleet = typer.Typer(
-    help="Run a command on several nodes at once, one doctor on each.",
-    rich_markup_mode=None,
-    epilog="Example: srun --ntasks-per-node=1 doctor fleet run",
-)
-"""Its commands are started on each node by the launcher of the training."""
+EVERY = COMMANDS | {f"fleet {name}": command for name, command in FLEET.items()}
+"""The same of all commands, by the words that call them."""
 
-for group, commands in ((app, COMMANDS), (fleet, FLEET)):
+
+def command_line(word: str | None = None) -> typer.Typer:
+    """The commands; with the first word of a command line the parameters of the command that it
+    names alone, as those of all take as long to read as typer to import."""
+    app = typer.Typer(
+        name="doctor",
+        help="Examine this machine, its torch, a checkpoint and one real training step before "
+        "spending GPU hours.",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion="_DOCTOR_COMPLETE"
+        in os.environ,  # otherwise it adds options that write files
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback(invoke_without_command=True)(root)
+    fleet = typer.Typer(
+        help="Run a command on several nodes at once, one doctor on each.",
+        rich_markup_mode=None,
+        epilog="Example: srun --ntasks-per-node=1 doctor fleet run",
+    )
+    _add(app, COMMANDS, word)
+    _add(fleet, FLEET, None if word in (None, "fleet") else "")
+    app.add_typer(fleet, name="fleet")
+    return app
+
+
+def _add(group: typer.Typer, commands: Commands, word: str | None) -> None:
     for name, (command, example) in commands.items():
         # Of a training's own command line, after --, no flag is the doctor's.
         settings = {"allow_interspersed_args": name not in ("guard", "rehearse")}
         group.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
-            grouped(command)
+            grouped(command) if word in (None, name) else _without_parameters(command)
         )
-app.add_typer(fleet, name="fleet")
 
-EVERY = COMMANDS | {f"fleet {name}": command for name, command in FLEET.items()}
-"""The same of all commands, by the words that call them."""
+
+def _without_parameters(command: Callable[..., int]) -> Callable[[], int]:
+    def stub() -> int:
+        raise NotImplementedError
+
+    stub.__doc__ = command.__doc__
+    return stub

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import os
 import re
 import signal
 import sys
@@ -56,9 +57,7 @@ def _run() -> int:
     try:
         code = _run_fast(sys.argv[1:])
         if code is None:
-            from doctor.cli.app import app
-
-            code = app(standalone_mode=False)
+            code = _run_parsed(sys.argv[1:])
         if _received:  # typer returns 130 for a KeyboardInterrupt
             raise KeyboardInterrupt("interrupted by a signal")
         sys.stdout.flush()
@@ -126,6 +125,16 @@ def _run_fast(arguments: list[str]) -> int | None:
         case _:
             return None
     return 0
+
+
+def _run_parsed(arguments: list[str]) -> int | None:
+    from doctor.cli.app import COMMANDS, command_line
+
+    word = next(iter(arguments), "")
+    is_one = word in ("fleet", *COMMANDS) and word != "help"
+    is_help = word in ("", "-h", "--help") and "_DOCTOR_COMPLETE" not in os.environ
+    code: int | None = command_line(word if is_one or is_help else None)(standalone_mode=False)
+    return code
 
 
 def _is_option(word: str) -> bool:

@@ -14,12 +14,12 @@ import typer.main
 from recorded import machine_file
 
 from doctor import catalog
-from doctor.cli.app import COMMANDS, EVERY, app
+from doctor.cli.app import COMMANDS, EVERY, command_line
 from doctor.cli.inputs import resolve
 from doctor.cli.options import ConfigFlags
 from doctor.cli.panels import PANELS
 
-PARSED = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+PARSED = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
 OPTIONS = [
     pytest.param(option, id=f"{name} {option.opts[0]}")
     for name, parsed in PARSED.items()

@@ -10,7 +10,7 @@ import typer
 import typer.main
 from paths import ROOT
 
-from doctor.cli.app import EVERY, app
+from doctor.cli.app import EVERY, command_line
 
 FOLDER = ROOT / "man"
 EXIT_CODES = (
@@ -22,7 +22,7 @@ EXIT_CODES = (
 )
 
 
-PARSER: Any = typer.main.get_command(app)
+PARSER: Any = typer.main.get_command(command_line())
 
 
 def parsed(name: str) -> Any:
