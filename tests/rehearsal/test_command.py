@@ -249,7 +249,10 @@ def test_a_command_that_does_not_train_is_a_failure_in_one_line(
     found = {finding["code"]: finding for finding in report["findings"]}
     assert code == 1
     assert not [word for word in words if word not in found["RHS003"]["summary"]]
-    assert {found[f"RHS{n:03}"]["status"] for n in (6, 7, 8, 9, 10, 11, 12)} == {"skip"}
+    saved = {found[f"RHS{n:03}"]["status"] for n in (6, 7)}
+    continued = {found[f"RHS{n:03}"]["status"] for n in (8, 9, 10, 11, 12)}
+    assert saved == {"skip"}
+    assert continued == {"unknown" if words == HANGS else "skip"}  # what --budget left out
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ def test_the_verdict_line_of_a_ready_machine_names_warnings_unknowns_and_ignored
     assert report().verdict_line == "READY: all checks passed"
     warned = "READY with warnings: GPU002 gpu-free: observed value"
     assert report(warning).verdict_line == warned
-    assert report(warning, unread).verdict_line == warned
+    assert report(warning, unread).verdict_line == f"{warned}; unknown: GPU003"
     gated = report(warning, fail_on="warn")
     assert gated.verdict_line == f"{warned} (exit code 1: --fail-on warn)"
     partial = report(unread, ignored)

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from ... import wire
 from ..foreign import Arguments, Foreign, Function, Options, Types, graphs, observing, places
+from ..subject import taken_gradients
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..values import watched_modules
@@ -212,12 +213,13 @@ def cuts(
     plan: Plan, stage: Timed, names: Sequence[str], small: bool = False, absent: bool = False
 ) -> Dict[str, Any]:
     """{"cuts": [...]} of the parameters `names`, which got no gradient or zeros only; with `small`,
-    tiny ones. `absent`: the backward pass gave none of them a gradient, so that the lines and the
-    origins of zeros, which take most of the time, are not recorded."""
+    tiny ones. `absent`: none of them had a gradient after the backward pass, so that, unless hooks took
+    it, the lines and the origins of zeros, which take most of the time, are not recorded."""
     with stage("allocate"):
         training = plan.training(plan.build())
     subject = training.subject
     wanted = {name: each for name, each in training.weights.items() if name in names}
+    absent = absent and not any(map(taken_gradients.has_hooks, wanted.values()))
     modules = watched_modules.Modules(subject.module)
     paths = Paths(wanted, modules, gradient_zeros.SMALL if small else 0.0)
     paths.hooks.watch_modules(subject.module)

@@ -25,7 +25,7 @@ class Taken:
     def __enter__(self) -> Taken:
         self._norms.clear()
         for name, weight in self._weights.items():
-            if getattr(weight, "_post_accumulate_grad_hooks", None):
+            if has_hooks(weight):
                 self._handles.append(weight.register_hook(self._note(name)))
         return self
 
@@ -49,3 +49,8 @@ class Taken:
             if filled[name] is None and self._weights[name]._version != self._versions[name]:
                 filled[name] = norm
         return filled
+
+
+def has_hooks(weight: torch.Tensor) -> bool:
+    """Whether a function of the user's gets this parameter once its gradient is accumulated."""
+    return bool(getattr(weight, "_post_accumulate_grad_hooks", None))
