@@ -29,8 +29,6 @@ class Meaning:
     """A row has it by itself, so that some of few rows are enough for a warning."""
     single: bool = False
     """It holds for the whole or not at all, and has no share."""
-    explained: bool = False
-    """Its numbers are what is explained: below 0 that is nothing."""
 
 
 Meanings = Mapping[RelationKind, Meaning]
@@ -50,10 +48,7 @@ def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
 
 
 def _judged(relation: Relation, meaning: Meaning) -> Verdict:
-    numbers = [
-        "nothing" if meaning.explained and each < 0 else _number(each)
-        for each in map(float, relation.numbers)
-    ]
+    numbers = [_number(float(each)) for each in relation.numbers]
     fields = listed([shown(each) for each in relation.fields], 4)
     text = meaning.text.format(*numbers, fields=fields, **_places(relation))
     split = f"{shown(relation.split)}: " if relation.split else ""

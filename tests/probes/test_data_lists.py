@@ -13,25 +13,11 @@ torch = pytest.importorskip("torch")
 from data_targets import verdicts  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
-from doctor.probes.training_side.data import dates  # noqa: E402
 
 data = torch.utils.data
 pytestmark = pytest.mark.slow
 LOUD = (Status.WARN, Status.FAIL)
 DAYS = [datetime.date(2022, 1, 1) + datetime.timedelta(days=n) for n in range(500)]
-
-
-@pytest.mark.parametrize(
-    ("form", "by_text", "found"),
-    [
-        ("%d/%m/%Y", True, True), ("%m/%d/%Y", True, True), ("%d.%m.%Y 00:00", True, True),
-        ("%d %b %Y", True, True), ("%d/%m/%Y", False, False), ("%Y-%m-%d", True, False),
-        ("%Y%m%d", True, False), ("sensor %d", True, False),
-    ],
-)  # fmt: skip
-def test_dates_in_the_order_of_text(form: str, by_text: bool, found: bool) -> None:
-    texts = [day.strftime(form) for day in DAYS]
-    assert dates.sorted_as_text(sorted(texts) if by_text else texts) is found
 
 
 class Windows(data.Dataset):  # type: ignore[misc]
@@ -136,15 +122,3 @@ def test_spans_against_the_answers_that_are_held(moved: int, flat: bool, monkeyp
     loader = data.DataLoader(Questions(moved, flat), batch_size=8)
     found = verdicts((loader, Tokenizer()), monkeypatch)["DAT022"]
     assert (found.status in LOUD) is bool(moved), found.summary
-
-
-@pytest.mark.parametrize(("form", "found"), [("%d/%m/%Y", True), ("%Y-%m-%d", False)])
-def test_tables_that_are_sorted_by_dates(form: str, found: bool, monkeypatch: Any) -> None:
-    pandas = pytest.importorskip("pandas")
-    monkeypatch.setattr(pandas.DataFrame, "sort_values", pandas.DataFrame.sort_values)
-    table = pandas.DataFrame({"day": [day.strftime(form) for day in DAYS], "units": range(500)})
-    look = dates.Sorted()
-    table.sort_values("units")
-    assert not look.records()
-    assert list(table.sort_values(["day"], ascending=False).columns) == ["day", "units"]
-    assert bool(look.records()) is found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +16,7 @@ from data_targets import verdicts  # noqa: E402
 from map_datasets import Rows  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
-from doctor.probes.training_side.data import sounds, targets, two_splits  # noqa: E402
+from doctor.probes.training_side.data import two_splits  # noqa: E402
 
 data = torch.utils.data
 pytestmark = pytest.mark.slow
@@ -273,34 +272,6 @@ def test_folders_that_number_their_classes_apart(
     assert "class_to_idx" in found.summary
     same = verdicts(folders(tmp_path, ["a", "b", "c"]), monkeypatch)["DAT022"]
     assert same.status not in LOUD
-
-
-def wave(rate: int) -> bytes:
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16)
-    return b"RIFF\0\0\0\0WAVE" + form + b"data\0\0\0\0"
-
-
-@pytest.mark.parametrize(
-    ("code", "rates", "found"),
-    [
-        ("x = wave.open(path)", (16000, 44100), 10),
-        ("x = resample(wave.open(path))", (16000, 44100), 0),
-        ("x = wave.open(path)", (16000, 16000), 0),
-        ("", (16000, 44100), 0),
-    ],
-)
-def test_files_of_sound_with_two_rates(
-    code: str, rates: tuple[int, int], found: int, tmp_path: Path
-) -> None:
-    files = [tmp_path / f"{n}.wav" for n in range(30)]
-    for n, file in enumerate(files):
-        file.write_bytes(wave(rates[n % 3 == 0]))
-    train = targets.source("train", Rows(30, lambda n: n, files=files))
-    assert sum(each["part"] for each in sounds.of_source(train, None, code)) == found
-    assert sounds.rate_of(str(tmp_path / "absent.wav")) == 0
-    flac = tmp_path / "a.flac"
-    flac.write_bytes(b"fLaC" + bytes(14) + (48000 << 4).to_bytes(3, "big") + bytes(20))
-    assert sounds.rate_of(str(flac)) == 48000
 
 
 def test_one_class_in_eval_counts_where_chance_does_not_make_it_so() -> None:

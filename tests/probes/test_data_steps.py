@@ -16,9 +16,6 @@ from data_targets import verdicts  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
 from doctor.probes.training_side.data import (  # noqa: E402
-    file_order,
-    languages,
-    merges,
     returned,
     stated,
     targets,
@@ -384,53 +381,8 @@ def test_the_source_states_what_its_losses_ignore(code: str, expected: Any) -> N
     assert stated.of_code(code) == expected
 
 
-def test_numbered_files_in_the_order_of_their_names() -> None:
-    names = [f"/data/part_{n}.csv" for n in range(1, 13)]
-    assert file_order.misordered(sorted(names)) == sorted(names)
-    assert file_order.misordered(names) == []
-    assert file_order.misordered([f"/data/part_{n:02d}.csv" for n in range(12)]) == []
-
-
-def test_languages_are_exchanged_in_some_rows() -> None:
-    english = [f"the house of the {n} is old and the door is open" for n in "abcdefgh" * 8]
-    german = [f"das Haus von {n} ist alt und die Tür ist offen" for n in "abcdefgh" * 8]
-    mixed = [(g, e) if n % 9 == 0 else (e, g) for n, (e, g) in enumerate(zip(english, german))]  # noqa: B905
-    ones, others = ([each[side] for each in mixed] for side in (0, 1))
-    (found,) = languages.of_fields({"en": ones, "de": others})
-    assert found["kind"] == "languages exchanged"
-    assert found["part"] == 8
-    assert languages.of_fields({"en": english, "de": german}) == []
-    assert languages.of_fields({"prompt": ones, "code": others}) == []
-    copied = [e if n % 4 == 0 else g for n, (e, g) in enumerate(zip(english, german))]  # noqa: B905
-    assert languages.of_fields({"en": english, "de": copied})[0]["kind"] == "text not translated"
-
-
-def test_joins_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    pandas = pytest.importorskip("pandas")
-    inner = __import__("pandas.core.reshape.merge", fromlist=["merge"])
-    for owner, name in ((inner, "merge"), (pandas, "merge"), (pandas, "concat")):
-        monkeypatch.setattr(owner, name, getattr(owner, name))  # put back afterwards
-    watched = merges.watch()
-    assert watched is not None
-    orders = pandas.DataFrame({"customer": [n % 40 for n in range(120)], "price": range(120)})
-    several = pandas.DataFrame({"customer": [n % 40 for n in range(80)], "city": range(80)})
-    orders.merge(several, on="customer", how="left")
-    orders.merge(several.drop_duplicates("customer"), on="customer", how="left")
-    several[:40].merge(orders, on="customer", how="left")  # from one to many, as it is meant
-    orders.merge(several.assign(customer=lambda t: t.customer + 900), on="customer", how="left")
-    half = orders[orders.price % 2 == 0]
-    pandas.concat([half, orders[:60]], axis=1)
-    pandas.concat([half.reset_index(drop=True), orders[:60]], axis=1)
-    source = targets.Source("train", "loader", None, 240)
-    kinds = [each["kind"] for each in watched.records([source])]
-    assert kinds == ["merge multiplies", "merge without partners", "columns beside others"]
-    small = targets.Source("train", "loader", None, 120)  # of which it takes one row for each order
-    assert "merge multiplies" not in [each["kind"] for each in watched.records([small])]
-
-
 NET, LOSS = torch.nn.Linear(6, 2), torch.nn.CrossEntropyLoss()
 TABLE = data.TensorDataset(torch.randn(64, 6), torch.arange(64) % 2)
-OPTIMIZER = torch.optim.SGD(NET.parameters(), 0.1)
 ONE, TWO = loader(TABLE), loader(TABLE)
 
 

@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
-from . import attended, loss_labels, padding_targets
+from . import attended, loss_labels
 from .bounds import Beyond, beyond, indices, merged
 from .documents import host, tokens_of
 from .relations import relation
@@ -68,7 +68,6 @@ class StepCalls:
         self.probabilities: Optional[Beyond] = None
         """Targets of a binary cross entropy that are not from 0 to 1."""
         self._attended = attended.Attended()
-        self._padded = padding_targets.PaddingTargets(module)
         self.taught: Dict[str, Set[float]] = {}
         """Values of a field of one number for each row, that a step's only loss of classes gets."""
         self.ctc: List[Dict[str, Any]] = []
@@ -130,7 +129,6 @@ class StepCalls:
         each = {"targets no probabilities": self.probabilities, "targets no shares": self.shares}
         return (
             self._attended.records()
-            + self._padded.records()
             + [
                 relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
                 for kind, found in each.items()
@@ -159,7 +157,6 @@ class StepCalls:
         for output, target, ignored in watch.classed:
             classes = int(output.shape[1] if output.dim() > 1 else output.shape[0])
             wrong = (target != ignored) & (target >= classes)
-            self._padded.add(named, target, classes, ignored)
             self.classes = merged(self.classes, beyond(target, wrong, classes))
             self.unfit |= set(torch.unique(target[wrong]).tolist())
         for target in watch.probabilities:
