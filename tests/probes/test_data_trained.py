@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,27 +87,6 @@ def test_prompts_that_are_trained_beside_others_are_not_repeated(monkeypatch: An
     assert verdicts(loader, monkeypatch)["DAT013"].status not in LOUD
 
 
-class Buffered:
-    def __init__(self, copies: bool) -> None:
-        self.buffer, self.copies = torch.empty(16, 5), copies
-
-    def __call__(self, rows: list[Any]) -> Any:
-        for number, (values, _) in enumerate(rows):
-            self.buffer[number] = values
-        made = self.buffer[: len(rows)]
-        return {"x": made.clone() if self.copies else made,
-                "y": torch.tensor([each for _, each in rows])}  # fmt: skip
-
-
-@pytest.mark.parametrize("copies", [False, True])
-def test_batches_in_one_memory(copies: bool, monkeypatch: Any) -> None:
-    rows = [(torch.rand(5, generator=seeded(n)), n % 3) for n in range(96)]
-    loader = data.DataLoader(rows, batch_size=16, shuffle=True, collate_fn=Buffered(copies))
-    found = verdicts(loader, monkeypatch)["DAT022"]
-    assert found.status not in LOUD  # loaders of images reuse their memory on purpose
-    assert ("to one memory" in found.summary) is not copies
-
-
 @pytest.mark.parametrize(
     ("filler", "right", "loud"),
     [(-11.5, False, True), (0.0, False, True), (-11.5, True, False)],
@@ -137,53 +115,6 @@ def test_targets_of_several_classes(alike: bool, monkeypatch: Any) -> None:
     assert (found.status in LOUD) is alike, found.summary
 
 
-STATED = "EOT = 256\n"
-
-
-@pytest.mark.parametrize(
-    ("ends", "code", "loud"),
-    [(False, STATED, True), (True, STATED, False), (False, "PAD = 256\n", False)],
-)
-def test_texts_behind_one_another(
-    ends: bool, code: str, loud: bool, tmp_path: Path, monkeypatch: Any
-) -> None:
-    file = tmp_path / "t.py"
-    file.write_text(code)
-    stream = torch.randint(32, 128, (64 * 64 + 1,), generator=seeded())
-    if ends:
-        stream[::40] = 256
-    rows = data.TensorDataset(stream[:-1].view(64, 64), stream[1:].view(64, 64))
-    found = verdicts(data.DataLoader(rows, batch_size=8), monkeypatch, str(file))["DAT022"]
-    assert (found.status in LOUD) is loud, found.summary
-
-
-class Windows(data.Dataset):  # type: ignore[misc]
-    def __init__(self, within: bool, name: str) -> None:
-        self.values = torch.rand(600, generator=seeded())
-        own = self.values.clone() if name == "series" else torch.arange(600) // 60
-        setattr(self, name, own)
-        starts = range(600 - 12)
-        self.starts = [n for n in starts if not within or n // 60 == (n + 11) // 60]
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def __getitem__(self, number: int) -> Any:
-        at = self.starts[number]
-        return {"x": self.values[at : at + 10], "y": self.values[at + 10 : at + 12]}
-
-
-@pytest.mark.parametrize(
-    ("within", "name", "loud"),
-    [(False, "store_ids", True), (False, "patient", True), (True, "store_ids", False),
-     (False, "month", False), (False, "series", False)],
-)  # fmt: skip
-def test_windows_of_several_series(within: bool, name: str, loud: bool, monkeypatch: Any) -> None:
-    loader = data.DataLoader(Windows(within, name), batch_size=16, shuffle=True)
-    found = verdicts(loader, monkeypatch)["DAT022"]
-    assert (found.status in LOUD) is loud, found.summary
-
-
 @pytest.mark.parametrize(
     ("kind", "loud"), [("several", True), ("shares", False), ("smoothed", False)]
 )
@@ -195,54 +126,6 @@ def test_shares_of_classes(kind: str, loud: bool, monkeypatch: Any) -> None:
     loader = data.DataLoader(data.TensorDataset(torch.rand(160, 4), target), batch_size=16)
     parts = (torch.nn.Linear(4, 6), loader, torch.nn.CrossEntropyLoss())
     found = verdicts(parts, monkeypatch)["DAT022"]
-    assert (found.status in LOUD) is loud, found.summary
-
-
-class ByLength:
-    """Sequences in the order of their length, as packing needs them."""
-
-    def __init__(self, way: str) -> None:
-        self.way = way
-
-    def __call__(self, rows: list[Any]) -> Any:
-        order = sorted(range(len(rows)), key=lambda n: -len(rows[n][0]))
-        first = rows if self.way == "as they come" else [rows[n] for n in order]
-        second = first if self.way == "right" else rows
-        inputs = torch.nn.utils.rnn.pad_sequence([row[0] for row in first], batch_first=True)
-        return inputs, torch.tensor([row[1] for row in second])
-
-
-@pytest.mark.parametrize(
-    ("way", "loud"), [("inputs alone", True), ("right", False), ("as they come", False)]
-)
-def test_targets_of_inputs_in_another_order(way: str, loud: bool, monkeypatch: Any) -> None:
-    counts = torch.randint(4, 20, (96,), generator=seeded()).tolist()
-    rows = [(torch.randn(n, 3, generator=seeded(at)), at % 4) for at, n in enumerate(counts)]
-    loader = data.DataLoader(Rows(rows), batch_size=16, shuffle=True, collate_fn=ByLength(way))
-    found = verdicts(loader, monkeypatch)["DAT022"]
-    assert (found.status in LOUD) is loud, found.summary
-
-
-class Classes(data.Dataset):  # type: ignore[misc]
-    """Images of classes, which are left out for guidance."""
-
-    def __init__(self, left_out: float, null: int = 6) -> None:
-        self.targets = [number % 6 for number in range(192)]
-        self.left_out, self.null = left_out, null
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    def __getitem__(self, number: int) -> Any:
-        out = bool(torch.rand(()) < self.left_out)
-        image = torch.rand(3, 8, 8, generator=seeded(number))
-        return image, self.null if out else self.targets[number]
-
-
-@pytest.mark.parametrize(("left_out", "loud"), [(0.9, True), (0.1, False)])
-def test_classes_that_are_left_out(left_out: float, loud: bool, monkeypatch: Any) -> None:
-    loader = data.DataLoader(Classes(left_out), batch_size=16, shuffle=True)
-    found = verdicts(loader, monkeypatch)["DAT022"]
     assert (found.status in LOUD) is loud, found.summary
 
 

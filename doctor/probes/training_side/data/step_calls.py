@@ -127,14 +127,11 @@ class StepCalls:
     def records(self) -> List[Dict[str, Any]]:
         """Relations on the targets of the losses."""
         each = {"targets no probabilities": self.probabilities, "targets no shares": self.shares}
-        return (
-            self._attended.records()
-            + [
-                relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
-                for kind, found in each.items()
-                if found is not None and found.wrong
-            ]
-        )
+        return self._attended.records() + [
+            relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
+            for kind, found in each.items()
+            if found is not None and found.wrong
+        ]
 
     def _step(self, watch: "_Watch", batch: Foreign) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), watch:
