@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
@@ -26,8 +27,8 @@ BLOCK = 1 << 20
 MOST = 4096
 """Bytes of a .metadata file: three short lines."""
 
-MOST_LISTED = 1 << 20
-"""Bytes of a list of checksums."""
+MOST_LISTED, MOST_LISTS = 1 << 20, 100
+"""Bytes of a list of checksums, and lists of a directory."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 LISTS = re.compile(
@@ -56,7 +57,7 @@ def unlike_lists(directory: Directory, files: Iterable[str], threads: int) -> li
 
 def _listed(directory: LocalDirectory) -> Iterator[tuple[str, str]]:
     with contextlib.suppress(CheckpointError, ValueError, OSError):
-        for name in filter(LISTS.fullmatch, directory.names()):
+        for name in islice(filter(LISTS.fullmatch, directory.names()), MOST_LISTS):
             text = read_whole(directory, name, MOST_LISTED).decode("utf-8", "replace")
             for match in filter(None, map(LINE.fullmatch, map(str.strip, text.splitlines()))):
                 yield match[2], match[1].lower()
