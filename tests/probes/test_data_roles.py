@@ -268,46 +268,6 @@ def test_the_seeds_that_a_program_gives_its_workers(start: str, noise: str, expe
     assert (found and (found["equal_workers"], found["equal_epochs"])) == expected
 
 
-class FasterRCNN(torch.nn.Module):
-    __module__ = "torchvision.models.detection.faster_rcnn"
-
-
-@pytest.mark.parametrize(
-    ("form", "module", "status"),
-    [
-        ("corners", FasterRCNN(), Status.PASS),
-        ("corners", None, Status.PASS),
-        ("sizes", FasterRCNN(), Status.WARN),
-        ("sizes", None, Status.NOTE),
-        ("centers", None, Status.NOTE),
-        ("shares", None, Status.PASS),
-        ("larger", None, Status.WARN),
-    ],
-)
-def test_boxes_of_images(form: str, module: Any, status: Status) -> None:
-    generator = torch.Generator().manual_seed(0)
-    rows = []
-    for _ in range(64):
-        at = torch.rand(3, 2, generator=generator) * 60
-        size = 6 + torch.rand(3, 2, generator=generator) * (92 - at).clamp(max=30)
-        corners = torch.cat([at, at + size], 1)
-        boxes = {
-            "corners": corners, "sizes": torch.cat([at, size], 1), "shares": corners / 100,
-            "centers": torch.cat([at + size / 2, size], 1), "larger": corners * 8,
-        }[form]  # fmt: skip
-        target = {"boxes": boxes, "labels": torch.ones(3, dtype=torch.long)}
-        rows.append((torch.rand(3, 100, 100, generator=generator), target))
-    loader = torch.utils.data.DataLoader(rows, batch_size=8, collate_fn=list)
-    known = vocabulary.Vocabulary()
-    look = split_look.SplitLook(targets.source("train", loader), known, module, "", None)
-    for batch in look.reading.batches_of(64, 60.0):
-        look.add(batch)
-    split = msgspec.convert(look.record(), Split, strict=False)
-    facts = Data(target="t.py:make", opened=Ended(how="ok"), splits=(split,))
-    found = CHECKS["DAT022"].judge(data=facts)
-    assert found.status is status, found.summary
-
-
 def test_an_answer_that_begins_with_its_prompt() -> None:
     prompt, answer = torch.randperm(40)[:12] + 5, torch.randperm(40)[:9] + 50
     batches = []
