@@ -31,10 +31,6 @@ FIXES = {
     "save is whole (printf global_step200 > latest), or load with tag=; else resume from an "
     "earlier checkpoint.",
     "disguised": "Download the real file: this one is something else under its name.",
-    "pointer": "Install git-lfs and fetch the file that the pointer stands for, in a clone of its "
-    "repository: git lfs install, then git lfs pull. Where git answers that 'lfs' is not a git "
-    "command, git-lfs must be installed as a package first. Without a clone, as after a download "
-    "of the repository as a zip, download the file itself.",
     "weightless": "Copy the file of the weights, too, from where it was saved: a limit of sizes, "
     ".gitignore or an interrupted save leaves it out. If this save is still under way, wait for "
     "its end; if it was lost, resume from an earlier checkpoint.",
@@ -98,6 +94,13 @@ DEVICE_FIX = (
     "wrong."
 )
 
+OF_POINTERS = ("git-lfs-spec",)
+POINTER_FIX = (
+    "Install git-lfs and fetch the file that the pointer stands for, in a clone of its "
+    "repository: git lfs install, then git lfs pull. Where git answers that 'lfs' is not a git "
+    "command, git-lfs must be installed as a package first. Without a clone, as after a download "
+    "of the repository as a zip, download the file itself."
+)
 DANGER_FIX = "Do not load these files: see CKP010 first."
 
 
@@ -119,9 +122,10 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     commands = ("git lfs install", _fetch(checkpoint)) if pointer else ()
     verdict = fail if failures else warn
     fix = LINK_FIX if first.text.startswith("is a link") else _fix(checkpoint, first.kind)
-    fix = FIXES["pointer"] if pointer else fix
+    fix = POINTER_FIX if pointer else fix
     fix = DANGER_FIX if checkpoint.loading.runs_code else fix
-    return verdict(summary, *commands, fix=fix, seconds=checkpoint.seconds)
+    sources = OF_POINTERS if "git-LFS" in first.text else ()
+    return verdict(summary, *commands, fix=fix, sources=sources, seconds=checkpoint.seconds)
 
 
 def _of_other_device(checkpoint: Checkpoint) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.checkpoint.records import Checkpoint, Tokenizer
+from doctor.checks.checkpoint.files import OF_POINTERS, POINTER_FIX
 from doctor.checks.checkpoint.tokens import EMPTY_FIX, EXCHANGED_FIX, empty_vocabulary
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -18,8 +19,10 @@ def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
         return skip("no tokenizer files beside the weights")
     damaged = [each for each in tokenizer.problems if each.file.startswith("tokenizer")]
     if damaged:
-        fix = POINTER_FIX if damaged[0].kind == "disguised" else TOKENIZER_FIX
-        return fail(f"{damaged[0].message}: the tokenizer cannot be loaded", fix=fix)
+        summary = f"{damaged[0].message}: the tokenizer cannot be loaded"
+        if damaged[0].kind == "disguised":
+            return fail(summary, fix=POINTER_FIX, sources=OF_POINTERS)
+        return fail(summary, fix=TOKENIZER_FIX)
     return _no_padding(tokenizer) if tokenizer.pad is None else _padding(tokenizer, tokenizer.pad)
 
 
@@ -74,11 +77,6 @@ ROWS_FIX = (
 TOKENIZER_FIX = (
     "Save the tokenizer again with tokenizer.save_pretrained, or copy its files from the model "
     "that the run began with."
-)
-
-POINTER_FIX = (
-    "Fetch the file that the pointer stands for, in a clone of its repository: git lfs install && "
-    "git lfs pull. git-lfs must be installed."
 )
 
 CONFIGURED_FIX = (

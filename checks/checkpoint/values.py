@@ -145,6 +145,10 @@ def _finite(values: Values, steps: int | None) -> Verdict:
     if values.checksums:
         files = f"{counted(values.checksums, 'file')}"
         summary += f", {files} with the SHA-256 of the Hub"
+    if values.unlike_lists:
+        more = f" and {len(values.unlike_lists) - 1:,} more" * (len(values.unlike_lists) > 1)
+        text = f"the SHA-256 of {values.unlike_lists[0]}{more} is not the one listed beside it"
+        return warn(f"{summary}; {text}", fix=LISTED_FIX, seconds=values.seconds)
     if first := next(unusual(values, steps), None):
         text, fix = first
         return warn(f"{summary}; {text}", fix=fix, seconds=values.seconds)
@@ -195,6 +199,11 @@ CHECKSUM_FIX = (
 )
 
 
+LISTED_FIX = (
+    "Copy or download the file again from where the list of checksums comes from. If the file was "
+    "saved again since, write the list again: sha256sum *.safetensors > SHA256SUMS."
+)
+
 LARGE_FIX = (
     "Load these weights in fp32 or bf16, whose range is larger: a product with such a value "
     "overflows fp16."
@@ -223,6 +232,7 @@ FINITE = Check(
         "a matrix has values beyond a million times what nearly all of it is below",
         "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
+        "a file has another SHA-256 than a list beside it, such as SHA256SUMS, gives (with --deep)",
         "the weights of one layer are 50 times as large as those of most",
         "most matrices of an average of the weights have nothing in common with the model's, or "
         "its count of updates is 0 after steps (also without --deep)",

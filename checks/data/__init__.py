@@ -5,7 +5,6 @@ from __future__ import annotations
 from doctor.checks.data import (
     agreement,
     answers,
-    belonging,
     delivered,
     epochs,
     given,
@@ -39,7 +38,6 @@ CHECKS = (
     *written.CHECKS,
     *delivered.CHECKS,
     *agreement.CHECKS,
-    *belonging.CHECKS,
     *rereading.CHECKS,
     *given.CHECKS,
     *two_splits.CHECKS,

@@ -20,9 +20,12 @@ MOVED_TO_OPTIONS = {
 
 
 REMOVED: dict[str, tuple[str, ...]] = {
+    "Agreement": ("turned", "followed"),
+    "Column": ("times",),
     "Gpu": ("fabric_error",),
     "Host": ("gpus_on_bus",),
     "OwnModel": ("computed_once",),
+    "Split": ("boxes",),
     "Settings": ("cudnn_benchmark", "tf32_conv"),
     "Torch": ("tf32_api",),
 }

@@ -201,6 +201,20 @@ def test_the_sha256_that_the_hub_gave(tmp_path: Path) -> None:
     assert deep(local)[0].checksums == 0
 
 
+@pytest.mark.parametrize("name", ["SHA256SUMS", "checksums.txt", "model.safetensors.sha256"])
+def test_a_list_of_checksums_beside_the_files(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save_file(model(), path)
+    right = hashlib.sha256(path.read_bytes()).hexdigest()
+    listed = tmp_path / name
+    listed.write_text(f"# of the release\n{right.upper()} *./{path.name}\n{'0' * 64}  other.bin\n")
+    assert status_of(path)[0] is Status.PASS
+    listed.write_text(f"{'0' * 64}  {path.name}\n")
+    assert status_of(path) == (Status.WARN, Contains("SHA-256 of model.safetensors"))
+    listed.write_text(f"{'0' * 64}  below/{path.name}\n{'0' * 64}\n")  # another one, and no name
+    assert status_of(path)[0] is Status.PASS
+
+
 @pytest.mark.parametrize(
     ("name", "empty", "status"),
     [

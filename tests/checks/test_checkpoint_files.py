@@ -77,6 +77,7 @@ def test_a_pointer_comes_with_the_command_that_fetches_it() -> None:
     problem = Problem(kind="disguised", file="m.safetensors", text=text)
     assert complete(problem).commands == ("git lfs install", "git -C /models/llama lfs pull")
     assert "git-lfs must be installed" in (complete(problem).fix or "")
+    assert complete(problem).sources == ("git-lfs-spec",)
     verdict = complete(problem, path="/my models/m.safetensors")
     assert verdict.commands == ("git lfs install", "git -C '/my models' lfs pull")
 

@@ -1,4 +1,5 @@
-"""Checksums that are kept with the files: SHA-256 of the Hugging Face Hub, CRC-32 of zips.
+"""Checksums that are kept with the files: SHA-256 of the Hugging Face Hub and of lists beside the
+files, CRC-32 of zips.
 
 The cache names a large file's blob by its SHA-256 (the one of its LFS pointer); a download into a
 directory of the user's keeps it in .cache/huggingface/download/FILE.metadata.
@@ -12,6 +13,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
@@ -25,14 +27,43 @@ BLOCK = 1 << 20
 MOST = 4096
 """Bytes of a .metadata file: three short lines."""
 
+MOST_LISTED, MOST_LISTS = 1 << 20, 100
+"""Bytes of a list of checksums, and lists of a directory."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+LISTS = re.compile(
+    r"(?:sha256sums?|checksums?)(?:\.txt|\.sha256)?|.+\.sha256(?:sums?)?", re.IGNORECASE
+)
+"""Names of files as sha256sum writes and reads them."""
+LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(?:\./)?([^/\s]{1,255})")
 
 
 def differing_files(directory: Directory, files: Iterable[str], threads: int) -> dict[str, bool]:
     """File -> whether it differs from what the Hub has, for those whose SHA-256 is known here."""
     if not isinstance(directory, LocalDirectory):
         return {}
-    known = {file: digest for file in files if (digest := _expected(directory, file))}
+    expected = ((file, _expected(directory, file)) for file in files)
+    return _differing(directory, {file: digest for file, digest in expected if digest}, threads)
+
+
+def unlike_lists(directory: Directory, files: Iterable[str], threads: int) -> list[str]:
+    """Files whose SHA-256 is not the one in a list beside them, such as SHA256SUMS."""
+    if not isinstance(directory, LocalDirectory):
+        return []
+    listed = dict(_listed(directory))
+    known = {f: listed[f] for f in files if f in listed and not _expected(directory, f)}
+    return [file for file, differs in _differing(directory, known, threads).items() if differs]
+
+
+def _listed(directory: LocalDirectory) -> Iterator[tuple[str, str]]:
+    with contextlib.suppress(CheckpointError, ValueError, OSError):
+        for name in islice(filter(LISTS.fullmatch, directory.names()), MOST_LISTS):
+            text = read_whole(directory, name, MOST_LISTED).decode("utf-8", "replace")
+            for match in filter(None, map(LINE.fullmatch, map(str.strip, text.splitlines()))):
+                yield match[2], match[1].lower()
+
+
+def _differing(directory: Directory, known: dict[str, str], threads: int) -> dict[str, bool]:
     with ThreadPoolExecutor(max(threads, 1)) as pool:
         digests = pool.map(lambda file: _sha256(directory, file), known)
     return {

@@ -15,7 +15,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.attribution import plain
 from doctor.checkpoint.analysis.causal_masks import is_causal
-from doctor.checkpoint.analysis.checksums import damaged_records, differing_files
+from doctor.checkpoint.analysis.checksums import damaged_records, differing_files, unlike_lists
 from doctor.checkpoint.analysis.matrices import examine_matrices
 from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally
 from doctor.checkpoint.analysis.statistics import changes, limits, measure
@@ -85,7 +85,8 @@ def scan_values(
     work = ValueReader(directory, spans, progress, Limits(spans, beyond, every))
     work.divide(count, share)
     matrices = examine_matrices(directory, () if share[0] else model)
-    differing = differing_files(directory, _files(model, spans, share), count)
+    files = _files(model, spans, share)
+    differing = differing_files(directory, files, count)
     return Values(
         tensors=len(checked),
         bytes=work.read,
@@ -101,6 +102,7 @@ def scan_values(
             damaged_records(directory, _zips(directory, every, spans, share, neighbours))
         ),
         differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
+        unlike_lists=tuple(map(shown, unlike_lists(directory, files, count)))[:MOST],
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
         zero_ranges=tuple(matrices.zero_ranges),

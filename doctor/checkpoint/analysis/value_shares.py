@@ -51,6 +51,7 @@ def join_values(parts: Sequence[Values]) -> Values:
         damaged_records=tuple(name for part in parts for name in part.damaged_records),
         checksums=sum(part.checksums for part in parts),
         differing=tuple(file for part in parts for file in part.differing)[:MOST],
+        unlike_lists=tuple(file for part in parts for file in part.unlike_lists)[:MOST],
         problems=tuple({each.file: each for part in parts for each in part.problems}.values()),
         threads=sum(part.threads for part in parts),
         seconds=max(part.seconds for part in parts),

@@ -11,9 +11,8 @@ from doctor._util.errors import reason_of
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.torch_files import read_tree
 from doctor.checkpoint.io.addresses import locate
-from doctor.checkpoint.io.file_type import LOOK, holds_weights, in_place_of_weights
+from doctor.checkpoint.io.file_type import LOOK, holds_weights
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.urls import is_address, redact_url
 from doctor.checkpoint.layouts import shards
@@ -25,27 +24,25 @@ from doctor.checkpoint.layouts.file_names import (
     NAMED_DIRECTORIES,
     NAMED_ONLY,
     NOT_WEIGHTS,
-    OF_TENSORFLOW,
     ONE,
     PICKLED,
     STATES,
     TENSOR_PARALLEL,
-    TENSORFLOW,
     TORCH,
 )
 from doctor.checkpoint.layouts.hints import below, incomplete_downloads, snapshot
 from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
+from doctor.checkpoint.layouts.lone_files import lone
 from doctor.checkpoint.layouts.modules import missing_modules, module_weights
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.layouts.pipeline import pipeline
-from doctor.checkpoint.layouts.rank_files import RANK
+from doctor.checkpoint.layouts.unread_formats import (
+    MOST_LOOKED_INTO,
+    other_suffix,
+    tensorflow,
+    unread_format,
+)
 from doctor.checkpoint.records import Problem
-
-MOST_COMPARED = 20
-"""Files of one name but for its numbers whose steps are compared."""
-
-MOST_LOOKED_INTO = 100
-"""Files of unknown names whose first bytes are read."""
 
 
 def find_layout(path: str) -> Layout | Unknown:
@@ -91,7 +88,7 @@ def _file(directory: Directory, name: str) -> Layout:
             directory, [name], "a shard"
         )
     if (text := NAMED_ONLY.get(ends)) and not _begins_as_weights(directory, name):
-        return _unread_format(directory, [name], text)
+        return unread_format(directory, [name], text)
     if isinstance(directory, LocalDirectory) and (found := archive(directory, name)):
         return found
     if STATES.fullmatch(name):
@@ -144,8 +141,8 @@ def _weights(
         _archive,
         _by_content,
         _states_alone,
-        _tensorflow,
-        _other_suffix,
+        tensorflow,
+        other_suffix,
         _adapter_alone,
     ):
         if layout := way(directory, names):
@@ -169,65 +166,13 @@ def _model(directory: Directory, names: list[str], ends: str) -> Layout | None:
     if numbered := shards.numbered_shards(files):
         return shards.unindexed_layout(directory, numbered, ends)
     if (files and ends == ".safetensors") or set(ADAPTERS) & set(files):
-        return _lone(directory, files, ends)
+        return lone(directory, files, ends)
     return None
 
 
 def _indexed(directory: Directory, names: list[str], index: str) -> Layout:
     ends = ".bin" if index.endswith(INDEXES[1]) else ".safetensors"
     return _with_other_files(shards.indexed_layout(directory, names, index, ends), names)
-
-
-def _lone(directory: Directory, files: list[str], ends: str) -> Layout:
-    """A file of another name; with several, the adapter or the first without a variant."""
-    first = ("last", "ckpt", "model", "best")
-    plain = sorted(
-        files,
-        key=lambda name: (
-            name not in ADAPTERS,
-            not name.startswith(first) if ends != ".safetensors" else False,
-            name.count("."),
-            name,
-        ),
-    )
-    kind = "PEFT adapter" if plain[0] in ADAPTERS else ONE[ends]
-    name, steps = _latest(directory, plain)
-    note: tuple[Problem, ...] = ()
-    if len(files) > 1:
-        by_step = "" if steps is None else f", the latest of its name by its step, {steps:,}"
-        text = (
-            f"is the one of {len(files)} files that was read{by_step}; name another to examine it"
-        )
-        note = (Problem(kind="note", file=shown(name), text=text),)
-    return Layout(directory, kind, (name,), problems=note)
-
-
-def _latest(directory: Directory, names: list[str]) -> tuple[str, int | None]:
-    """The first of these files, or one that differs in numbers or version and states more steps,
-    such as last.ckpt and last-v1.ckpt. With its steps where they decide. Files of ranks belong
-    together: none of them is the latest."""
-    series = [name for name in names if _without_numbers(name) == _without_numbers(names[0])]
-    local = isinstance(directory, LocalDirectory)
-    comparable = names[0].endswith(TORCH) and not RANK.fullmatch(names[0])
-    if not local or not comparable or not 1 < len(series) <= MOST_COMPARED:
-        return names[0], None
-    steps = {name: _steps(directory, name) for name in series}
-    known = {name: number for name, number in steps.items() if number is not None}
-    if steps[names[0]] is None or len({*known.values()}) < 2:
-        return names[0], None
-    latest = max(known, key=known.__getitem__)
-    return latest, known[latest]
-
-
-def _without_numbers(name: str) -> str:
-    stem, _, ends = name.rpartition(".")
-    return f"{re.sub(r'[0-9]+', '', re.sub(r'-v[0-9]+$', '', stem))}.{ends}"
-
-
-def _steps(directory: Directory, name: str) -> int | None:
-    with contextlib.suppress(CheckpointError), directory.open(name) as source:
-        return read_tree(source, name).step()
-    return None
 
 
 def _ranks(directory: Directory, names: list[str]) -> Layout | None:
@@ -252,7 +197,7 @@ def _gguf(directory: Directory, names: list[str]) -> Layout | None:
     if numbered := shards.numbered_shards(files):
         problems = tuple(shards.missing_shards(numbered))
         return Layout(directory, "GGUF shards", tuple(numbered), problems=problems)
-    return _lone(directory, files, ".gguf")
+    return lone(directory, files, ".gguf")
 
 
 def _recognized_only(directory: Directory, entries: list[str]) -> Layout | None:
@@ -267,7 +212,7 @@ def _lone_pickle(directory: Directory, names: list[str]) -> Layout | None:
     for ends in TORCH:
         files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
         if files:
-            return _lone(directory, files, ends)
+            return lone(directory, files, ends)
     return None
 
 
@@ -279,7 +224,7 @@ def _by_content(directory: Directory, names: list[str]) -> Layout | None:
     for name in [each for each in names if not NOT_WEIGHTS.fullmatch(each)][:MOST_LOOKED_INTO]:
         if _begins_as_weights(directory, name):
             found.append(name)
-    return _lone(directory, found, ".pt") if found else None
+    return lone(directory, found, ".pt") if found else None
 
 
 def _begins_as_weights(directory: Directory, name: str) -> bool:
@@ -315,53 +260,6 @@ def _adapter_alone(directory: Directory, names: list[str]) -> Layout | None:
     text = "describes an adapter, and no file of its weights is here"
     problem = Problem(kind="weightless", file=named, text=text)
     return Layout(directory, "PEFT adapter without weights", problems=(problem,))
-
-
-def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
-    for ends, kind in NAMED_ONLY.items():
-        files = [name for name in names if name.endswith(ends) and not NOT_WEIGHTS.fullmatch(name)]
-        if files:
-            return _unread_format(directory, files, kind)
-    return None
-
-
-def _unread_format(directory: Directory, files: list[str], kind: str) -> Layout:
-    """A format that is known by name only, or what lies in the place of its files."""
-    replaced = [name for name in files[:MOST_LOOKED_INTO] if _is_replaced(directory, name)]
-    return (
-        Layout(directory, kind, tuple(replaced))
-        if replaced
-        else not_inspectable(directory, files, kind)
-    )
-
-
-def _is_replaced(directory: Directory, name: str) -> bool:
-    """Whether a file is a pointer, a web page or the like, or a link to what is not there."""
-    try:
-        with directory.open(name) as source:
-            return bool(in_place_of_weights(source.read(min(LOOK, source.size), 0)))
-    except CheckpointError as error:
-        return error.kind == "missing"
-
-
-def _tensorflow(directory: Directory, names: list[str]) -> Layout | None:
-    """A checkpoint of TensorFlow: NAME.index beside NAME.data-00000-of-00001."""
-    parts = [name for name in names if (match := TENSORFLOW.fullmatch(name)) and match[1]]
-    with_index = [name for name in parts if f"{name.rpartition('.')[0]}.index" in names]
-    if not with_index:
-        return _tensorflow_without_data(directory, names)
-    return _unread_format(directory, with_index, "TensorFlow checkpoints")
-
-
-def _tensorflow_without_data(directory: Directory, names: list[str]) -> Layout | None:
-    """NAME.index of a checkpoint by its name or by the graph beside it, and no data."""
-    indexes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
-    found = [each for each in indexes if f"{each}.meta" in names or OF_TENSORFLOW.search(each)]
-    if not found:
-        return None
-    text = f"lies here without its values: no file {shown(found[0])}.data-* is beside it"
-    problem = Problem(kind="weightless", file=shown(f"{found[0]}.index"), text=text)
-    return Layout(directory, "a TensorFlow checkpoint without its data", problems=(problem,))
 
 
 def _no_weights(directory: Directory, names: list[str], partial: tuple[Problem, ...]) -> Unknown:

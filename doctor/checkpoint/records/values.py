@@ -193,6 +193,8 @@ class Values(Section, frozen=True, kw_only=True):
     """Files whose SHA-256 is the one that the Hugging Face Hub gave for them."""
     differing: tuple[str, ...] = ()
     """Files whose SHA-256 is not."""
+    unlike_lists: tuple[str, ...] = ()
+    """Files whose SHA-256 is not the one in a list beside them, such as SHA256SUMS."""
     averages: tuple[Average, ...] = ()
     further: int = 0
     """Of `tensors`, those of other state_dicts in the files (ema, discriminator)."""
