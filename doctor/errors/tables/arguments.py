@@ -212,6 +212,7 @@ ROWS = (
     ),
     Cause(
         id="images-of-bytes",
+        refines=("dtype-mismatch",),
         errors=("RuntimeError",),
         messages=(r"Input type \((?:unsigned char|torch\.\w{0,5}ByteTensor)\) and",),
         examples=(
