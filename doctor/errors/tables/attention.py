@@ -133,7 +133,7 @@ ROWS = (
     Cause(id="compiled-model-refused",
         errors=("UserError", "GuardOnDataDependentSymNode", "RuntimeError", "LoweringException",
             "InductorError", "NoValidChoicesError", "Unsupported"),
-        refines=("compile-failed", "missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        refines=("compile-failed", "missing-key", "absent-in-samples"),
         wordings=(
             Wording(r"does not know how to trace the builtin `?_?bitsandbytes|(?:Unsupported|"
                 r"graph break)[\s\S]{0,300}bitsandbytes",

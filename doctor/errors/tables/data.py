@@ -130,7 +130,7 @@ ROWS = (
         sources=("python-exceptions",)),
     Cause(id="name-not-registered",
         errors=("KeyError", "ValueError", "RuntimeError"),
-        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        refines=("missing-key", "absent-in-samples"),
         wordings=(
             Wording(r"must contain the key .type., but got",
                 'KeyError: \'`cfg` or `default_args` must contain the key "type", but got '

@@ -50,21 +50,6 @@ ROWS = (
         why="The text is no name of a device, or the device is not there.",
         sources=("torch-cuda-init", "torch-load"),
     ),
-    Cause(id="torch-without-cuda",
-        refines=("cuda-unavailable",),
-        errors=("AssertionError", "RuntimeError"),
-        messages=(r"Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",),
-        examples=("AssertionError: Torch not compiled with CUDA enabled",
-            "RuntimeError: Tried to instantiate dummy base class CUDAGraph"),
-        why="The code asks for a GPU, and this build of torch has no CUDA.",
-        fix="For a training on a GPU install a CUDA build of torch (pytorch.org/get-started prints "
-            "the command, and PyPI's builds for Windows have none); for one on the CPU write "
-            ".to(device) in place of .cuda(), device = torch.device('cuda' if "
-            "torch.cuda.is_available() else 'cpu'). Inside of a model or a loss make tensors on "
-            "the device of those that they are used with: device=x.device, x.new_zeros(...), a "
-            "buffer (register_buffer), .to(x.device).",
-        sources=("torch-cuda-init",),
-    ),
     Cause(id="meta-device",
         refines=("device-mismatch",),
         errors=("NotImplementedError", "RuntimeError"),

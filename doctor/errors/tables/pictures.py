@@ -110,8 +110,7 @@ ROWS = (
         sources=("torch-losses",)),
     Cause(id="saved-file-of-another-kind",
         errors=("AttributeError", "ModuleNotFoundError", "KeyError", "TypeError"),
-        refines=("attribute-missing", "property-raised", "missing-key",
-            "hook-on-a-replaced-layer", "absent-in-samples"),
+        refines=("attribute-missing", "missing-key", "absent-in-samples"),
         wordings=(
             Wording(r"Can't get attribute '\w{1,80}' on <module",
                 "AttributeError: Can't get attribute 'Net' on <module '__main__' from 'test.py'>",

@@ -128,17 +128,6 @@ ROWS = (
             "the kill to the kernel.",
         commands=("ray logs raylet.out -ip NODE_IP", "ray memory --stats-only"),
         next_check="MEM002"),
-    Cause(id="ray-actor-not-created",
-        refines=("actor-died",),
-        messages=("actor died because of an error raised in its creation task",),
-        examples=("ray.exceptions.RayActorError: The actor died because of an error raised in "
-            "its creation task, ray::LLMRayActor.__init__() (pid=433508)",),
-        why="The constructor of a Ray actor raised; its own exception stands at the end of the "
-            "lines of that pid.",
-        fix="Read the last exception with that pid (or the worker's log below "
-            "/tmp/ray/session_latest/logs) and explain that one: usually the package versions, "
-            "the GPU memory, or the model's path on that node.",
-        commands=("grep -l Error /tmp/ray/session_latest/logs/worker-*.err",)),
     Cause(id="engine-not-usable",
         errors=("RuntimeError", "ValueError", "ConnectionError"),
         wordings=(

@@ -6,18 +6,6 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="property-raised",
-        errors=("AttributeError",),
-        messages=(r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|"
-            r"DistributedDataParallel'|OptimizedModule')[\w.]{1,80}' object has no attribute "
-            r"'\w+'",),
-        examples=("AttributeError: 'Net' object has no attribute 'scale'",),
-        told_by="the class defines the name with @property",
-        why="A @property of a module raised AttributeError inside; nn.Module then reports the "
-            "property itself as missing.",
-        fix="Call the property's function directly to see its own error: "
-            "type(module).name.fget(module).",
-        sources=("python-exceptions",)),
     Cause(id="attribute-missing",
         errors=("AttributeError",),
         messages=(r"'(?!AttributeDict'|NoneType'|DataParallel'|"
