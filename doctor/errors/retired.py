@@ -215,13 +215,18 @@ _JOINED = {
     "iommu-blocks-gpu": "iommu-not-passed-through",
     "actor-died": "ray-actor-not-created",
     "hf-auth": "hub-may-not-write",
-    "module-hidden-by-own-file": "package-is-hidden",
+    "module-hidden-by-own-file": "package-is-hidden torch-shadowed",
     "autograd-misuse": "parameter-ready-twice",
     "compile-failed": "compile-backend-raised",
     "device-number-too-high": "peer-gpu-hidden",
     "storage-not-answering": "network-storage-hangs",
     "missing-key": "hook-on-a-replaced-layer",
     "attribute-missing": "property-raised",
+    "power-limit-low": "power-limit-differs",
+    "python-too-old": "python-unsupported",
+    "notices-of-the-end": "destroy-process-group worker-of-another-process leaked-semaphores",
+    "request-tried-again": "wandb-server-slow",
+    "bf16-model-in-fp16-without-bf16": "t5-in-fp16-without-bf16",
 }
 """Row -> the ids that became a part of it."""
 RETIRED = {id: row for row, ids in _JOINED.items() for id in ids.split()}

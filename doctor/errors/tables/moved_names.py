@@ -206,6 +206,14 @@ ROWS = (
                     "remains of its directory, and install it again.",
                 ('python -c "import torch; print(torch)"',),
                 owner=Owner.ENVIRONMENT),
+            Wording("is not an installed PyTorch",
+                "/work/torch/__init__.py is not an installed PyTorch",
+                "A file or directory called torch is found before PyTorch.",
+                "Another file or directory called torch is found before PyTorch, if "
+                    "that is installed: rename it, or remove its directory from "
+                    "PYTHONPATH.",
+                ('echo "$PYTHONPATH"',),
+                owner=Owner.ENVIRONMENT),
         ),
         sources=("python-exceptions",),
         why="A file or directory of your own has the name of a package (torch.py, datasets/, "

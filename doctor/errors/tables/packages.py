@@ -7,22 +7,6 @@ from doctor.errors.cause import Cause, Remedy, Wording
 from doctor.errors.tables.commands import LD_PATHS
 
 ROWS = (
-    Cause(id="python-unsupported",
-        errors=("ImportError",),
-        messages=("UnsupportedPython",),
-        examples=("UnsupportedPython: Python 3.6",),
-        why="The interpreter is older than torch supports.",
-        fix="Name the interpreter that trains with --python: torch 2 requires Python 3.8 or "
-            "newer.",
-        owner=Owner.ENVIRONMENT, next_check="TOR001"),
-    Cause(id="torch-shadowed",
-        errors=("ImportError",),
-        messages=("is not an installed PyTorch",),
-        examples=("/work/torch/__init__.py is not an installed PyTorch",),
-        why="A file or directory called torch is found before PyTorch.",
-        fix="Another file or directory called torch is found before PyTorch, if that is "
-            "installed: rename it, or remove its directory from PYTHONPATH.",
-        commands=('echo "$PYTHONPATH"',), owner=Owner.ENVIRONMENT, next_check="TOR001"),
     Cause(id="static-tls-block",
         errors=("ImportError", "OSError"),
         messages=("static TLS block",),

@@ -96,6 +96,13 @@ ROWS = (
             "'(?:type|ABCMeta)' object is not subscriptable"),
         examples=("TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'",
             "TypeError: 'type' object is not subscriptable"),
+        wordings=(
+            Wording("UnsupportedPython",
+                "UnsupportedPython: Python 3.6",
+                "The interpreter is older than torch supports.",
+                "Name the interpreter that trains with --python: torch 2 requires "
+                    "Python 3.8 or newer."),
+        ),
         why="The code has annotations of a newer Python: int | None needs 3.10, list[int] 3.9.",
         fix="Run it with Python 3.10 or newer in a new environment, or install the release of "
             "the package in the frame above that supports this Python. In code of your own: "
