@@ -36,6 +36,7 @@ ROWS = (
                     "it asks for, from the index of the same CUDA; or uninstall xformers and use "
                     "torch's scaled_dot_product_attention.",
                 ("python -m xformers.info", "python -m pip show torch xformers"))),
+        sources=("prompthmr-4",),
         why="xformers was built for another torch, CUDA or Python, or has no kernel for this call.",
         owner=Owner.ENVIRONMENT,
     ),

@@ -18,6 +18,7 @@ ROWS = (
             "RuntimeError: Can't call numpy() on Tensor that requires grad. Use "
               "tensor.detach().numpy() instead.",
             "TypeError: Got unsupported ScalarType BFloat16"),
+        sources=("torch-numpy",),
         why="numpy cannot hold a tensor with a gradient, one on a GPU, or bfloat16, which autocast "
             "and bf16 weights return.",
         fix="Call detach().cpu() before numpy(), .float() for bfloat16, and do not compute a part "

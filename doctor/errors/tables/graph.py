@@ -140,6 +140,7 @@ ROWS = (
             "Error|ConcretizationTypeError|Using a symbolic `tf.Tensor` as a Python `bool`",),
         examples=("jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced "
             "array with shape bool[].",),
+        sources=("jax-errors",),
         why="A function under jit (or tf.function) is traced without values, and Python code in it "
             "asks for one: if, while, int(), a slice of a traced length, numpy.",
         fix="Replace if by jnp.where or jax.lax.cond, a loop by lax.scan or fori_loop, numpy by "

@@ -120,6 +120,7 @@ ROWS = (
     Cause(id="gpu-order-differs",
         messages=("a number stands for another one in CUDA",),
         examples=("GPUs of 2 kinds, and a number stands for another one in CUDA",),
+        sources=("cuda-environment",),
         why="CUDA numbers the fastest GPU 0, nvidia-smi by the address on the bus: among "
             "different GPUs CUDA_VISIBLE_DEVICES=0 is another one than GPU 0 of nvidia-smi.",
         fix="export CUDA_DEVICE_ORDER=PCI_BUS_ID before the program starts, so that both count "
@@ -151,6 +152,7 @@ ROWS = (
     Cause(id="driver-starts-slowly",
         messages=(r"nvidia-smi takes \d{1,4} s, and persistence mode is off",),
         examples=("nvidia-smi takes 41 s, and persistence mode is off",),
+        sources=("driver-persistence",),
         why="Without persistence mode the driver initializes every GPU anew for each first "
             "process: the start of each job and of each tool takes that long.",
         fix="Switch it on: sudo nvidia-smi -pm 1, and for good sudo systemctl enable --now "

@@ -117,6 +117,7 @@ ROWS = (
             "Memory on the node (IP: 10.0.1.17, ID: 6a1f) where the task (actor ID: 3be3, "
             "name=RayTrainWorker.__init__, pid=18513, memory used=27.14GB) was running was "
             "118.62GB / 124.37GB (0.953767), which exceeds the memory usage threshold of 0.95."),
+        sources=("ray-oom-prevention",),
         why="Ray's memory monitor, not the kernel, ended a worker because the host memory of the "
             "node was nearly used up; dmesg says nothing of it.",
         fix="Read the table of processes below the message (PID, MEM(GB), COMMAND). Several "
