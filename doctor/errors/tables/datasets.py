@@ -72,6 +72,7 @@ ROWS = (
               "pass a `dataset_text_field` or `formatting_func` argument.",
             'KeyError: "Column labels not in the dataset. Current columns in the dataset: '
             "['text']\""),
+        told_by="the data set has no column of that name",
         why="The data set, or what its preprocessing returns, has no column of that name.",
         fix="Print dataset.column_names and name your column in the configuration "
             "(dataset_text_field, the columns of the format), or rename it: "

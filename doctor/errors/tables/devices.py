@@ -63,6 +63,7 @@ ROWS = (
             "RuntimeError: Tensor on device meta is not on the expected device cpu!",
             "RuntimeError: Expected all tensors to be on the same device, but found at least two "
               "devices, cpu and meta!"),
+        told_by="one of the devices is meta",
         why="Weights or buffers are on the meta device: they have shapes and no values.",
         fix="With device_map the model is placed already, and what did not fit was left out: no "
             ".to() or .cuda() after it, and for training device_map={'': LOCAL_RANK} or none. Else "

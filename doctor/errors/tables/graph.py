@@ -128,6 +128,7 @@ ROWS = (
             "'torch._subclasses.fake_tensor.FakeTensor'> to C++ type 'unsigned long'",
             "RuntimeError: Cannot access data pointer of Tensor (e.g. FakeTensor, "
             "FunctionalTensor)."),
+        told_by="the model is compiled",
         why="torch.compile traces with tensors that have no values, and a function of an "
             "extension that it cannot look into (C++, CUDA, Triton through ctypes) asks for their "
             "memory.",

@@ -299,6 +299,7 @@ ROWS = (
                 "apply_chat_template(..., return_dict=False).",
                 ("python -m pip show transformers",),
                 more=("AttributeError: 'BatchEncoding' object has no attribute 'shape'",))),
+        told_by="a release renamed, removed or added the argument",
         why="An argument that one library passes, or a file holds, is unknown to the release of "
             "the other one or to the code.",
         sources=("whisper-finetune-112", "transformers-7974")),

@@ -105,6 +105,7 @@ ROWS = (
                 "convert the form.",
                 more=("ValueError: x_max is less than or equal to x_min for bbox (0.5, 0.2, "
                     "0.5, 0.4, 1).",))),
+        told_by="the number of classes stands in a configuration",
         why="A label is as large as the number of classes or larger: classes are counted from "
             "0, and the configuration names fewer than the data have.",
         sources=("torch-losses",)),
