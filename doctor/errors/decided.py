@@ -194,7 +194,8 @@ def _rows(*counts: str) -> Decided | None:
         return "labels-of-another-length", f"The lengths differ by {large - small}."
     if not small:
         return None
-    if large % small:
-        return "labels-of-another-length", f"{large} is no multiple of {small}."
+    if large % small:  # fewer predictions than labels: a view mixed samples and features
+        sentence = f"{large} is no multiple of {small}."
+        return ("labels-of-another-length", sentence) if predictions > labels else None
     many = "predictions" if predictions > labels else "labels"
     return "rows-and-labels", f"There are {large // small} {many} for each of the others."

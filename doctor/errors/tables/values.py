@@ -34,7 +34,9 @@ ROWS = (
         fix="Compare the name with what __init__ assigns (the class in the message is what the "
             "object is), and read a dict with value['name']. Where the class is not yours, the "
             "program and that library, or two parts of a repository, are of different releases: "
-            "update them together.",
+            "update them together. "
+            "A @property whose own code raises AttributeError is reported as "
+            "missing, too: type(x).NAME.fget(x) shows its error.",
         sources=("python-exceptions",)),
     Cause(id="name-undefined",
         errors=("NameError", "UnboundLocalError"),
