@@ -13,7 +13,13 @@ from doctor.judge.known_errors import NO_HIP_CODE, PATTERNS, fail_by
 
 SELECTING = (*AMD.visible, "CUDA_VISIBLE_DEVICES")
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
-ROWS = ("rocm-no-gpu", "rocm-device-denied", "hip-no-code", "gpu-not-visible", "cuda-unavailable")
+ROWS = (
+    "rocm-no-gpu",
+    "rocm-device-denied",
+    "hip-architecture",
+    "gpu-not-visible",
+    "cuda-unavailable",
+)
 NODES = ("ls -l /dev/kfd /dev/dri/renderD*", "id")
 LISTS = ("rocminfo | grep -E 'Agent|gfx'", "amd-smi list")
 IN_CONTAINER = "--device=/dev/kfd --device=/dev/dri --group-add video --group-add render"

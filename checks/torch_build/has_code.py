@@ -27,7 +27,7 @@ DISABLED = ("CUDA_DISABLE_PTX_JIT", "CUDA_DISABLE_JIT")
 """Set to 1, the driver compiles no PTX."""
 
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
-NOT_USED = (NO_GPU_CODE.id, NO_HIP_CODE.id, "hip-no-code", "hip-memory-fault")
+NOT_USED = (NO_GPU_CODE.id, NO_HIP_CODE.id, "hip-memory-fault")
 """Errors of a kernel where the code that the build has is not used, or other code is."""
 
 RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\+cu\d+)?")

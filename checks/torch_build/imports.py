@@ -26,7 +26,7 @@ SLOW_IMPORT = 30.0
 
 NCCL = row("nccl-two-packages")
 IMPORT_ERRORS = (
-    *(row(id) for id in ("python-unsupported", "torch-shadowed", "static-tls-block")),
+    *(row(id) for id in ("python-too-old", "module-hidden-by-own-file", "static-tls-block")),
     *(row(id) for id in ("address-space-limit", "host-out-of-memory", "process-limit")),
     row("too-many-open-files"),
     row("nvjitlink-older"),

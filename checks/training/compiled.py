@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from doctor.errors.causes import BY_ID
+from doctor.errors.fitted import worded
 from doctor.errors.match import first
 from doctor.facts.own_model import Compiled, OwnModel
 from doctor.job.job import Chosen, Job
@@ -24,7 +25,7 @@ COMPILE_ERRORS = tuple(
         "compiler-missing",
         "triton-missing",
         "ptxas-arch",
-        "python-headers-missing",
+        "compiler-not-usable",
         "tf32-two-apis",
     )
 )
@@ -45,6 +46,7 @@ def compiled_agrees(own: OwnModel, job: Job, chosen: Chosen) -> Verdict:
         pattern = first(compiled.ended.detail, COMPILE_ERRORS)
         if pattern is None:
             return fail(summary)
+        pattern = worded(pattern, compiled.ended.detail)
         return fail(summary, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     return _agreement(own, compiled, TOLERANCES[chosen.precision])
 

@@ -27,6 +27,11 @@ LEAF = re.compile(
     r"\[(\d+(?:, \d+)+)\]\] is at version"
 )
 """Of a result of the forward pass the message names its function: "which is output 0 of"."""
+TRANSPOSED = re.compile(
+    r"modified by an inplace operation: \[\w[\w.]{4,40} \[(\d+, \d+)\]\], which is output 0 of "
+    r"(?:T|AsStrided)(?:Backward\d?)?, is at version"
+)
+"""A Linear saves its weight as a transposed view; so does the product of a slice."""
 STEPS = re.compile(r"\benvs?\.(?:step|reset)\(")
 UNPACKED = re.compile(r"values to unpack \(expected [2-5]\b")
 SHAPE = re.compile(
@@ -91,6 +96,7 @@ def _by_sizes(text: str) -> Decided | None:
         (EMPTY, _empty),
         (BROADCAST, _broadcast),
         (LEAF, _leaf),
+        (TRANSPOSED, _transposed),
         (ROWS, _rows),
     ):
         if match := expression.search(text):
@@ -112,6 +118,13 @@ def _empty() -> Decided:
 def _leaf(sizes: str) -> Decided:
     return "parameter-changed-before-backward", (
         f"The message names no function that made [{sizes}]: it is a weight."
+    )
+
+
+def _transposed(sizes: str) -> Decided:
+    return "parameter-changed-before-backward", (
+        f"[{sizes}] is most often the transposed weight of a Linear; a slice of a tensor that a "
+        "loop writes into gives the same message."
     )
 
 
@@ -179,7 +192,10 @@ def _rows(*counts: str) -> Decided | None:
         return "labels-of-another-length", "There are no labels at all."
     if 0 < large - small <= FEW_ROWS and small >= SMALL:
         return "labels-of-another-length", f"The lengths differ by {large - small}."
-    if not small or large % small:
+    if not small:
         return None
+    if large % small:  # fewer predictions than labels: a view mixed samples and features
+        sentence = f"{large} is no multiple of {small}."
+        return ("labels-of-another-length", sentence) if predictions > labels else None
     many = "predictions" if predictions > labels else "labels"
     return "rows-and-labels", f"There are {large // small} {many} for each of the others."

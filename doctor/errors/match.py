@@ -94,9 +94,10 @@ def with_message(
     around: str = "",
 ) -> tuple[Cause, ...]:
     """At most four of the causes, of all if None, that have such a message: what refines another
-    of them first, then the most frequent, lines that only report a failure last (before all, the
-    one that the sizes in the text, or the code `around` it, decide); one form of a
-    sentence where nothing else knows it; symptoms, which no program prints, only if asked for."""
+    of them first, or in its place, then the most frequent, lines that only report a failure last
+    (before all, the one that the sizes in the text, or the code `around` it, decide); one form of
+    a sentence where nothing else knows it; symptoms, which no program prints, only if asked
+    for."""
     text = text[:LONGEST]
     folded = text.casefold()
     possible = _candidates(folded) if causes is None else causes
@@ -114,11 +115,23 @@ def with_message(
         return each.role in REPORTS, each.id != leads, not refines, is_between, -_frequency(each)
 
     found.sort(key=order)
-    known = _specific(found, text)
+    known = _specific(_refined(found, leads), text)
     if symptoms and is_prose(text):  # what people write has forms of sentences, too
         known = [each for each in known if not each.quotes]
     told = _told(known, text) if symptoms and causes is None and is_said(text) else []
     return tuple(dict.fromkeys((*told, *known)))[:MOST]
+
+
+def _refined(found: list[Cause], leads: str) -> list[Cause]:
+    """Without general causes beside one that says more of the same, unless something has to tell
+    the two apart, or the general one leads."""
+    general = {
+        id
+        for each in found
+        if each.role == "cause" and not (each.told_by or each.quotes)
+        for id in each.refines
+    }
+    return [each for each in found if each.id not in general or each.id == leads]
 
 
 def _told(known: list[Cause], text: str) -> list[Cause]:

@@ -24,7 +24,7 @@ _JOINED = {
     "torchaudio-name-removed torch-module-removed numpy-name-removed pillow-name-removed "
     "setuptools-parts-removed yaml-loader-missing next-of-loader pickled-with-numpy-2",
     "package-version-refused": "packaging-too-old",
-    "hip-architecture": "rocm-library-without-gpu",
+    "hip-architecture": "rocm-library-without-gpu hip-no-code",
     "numpy-of-other-build": "numpy-for-torch",
     "deepspeed-configuration": "zero-inference-without-stage-3 deepspeed-configuration-refused "
     "deepspeed-values-differ micro-batch-unknown zero-for-evaluation-only moe-groups-missing "
@@ -34,7 +34,7 @@ _JOINED = {
     "element0-no-grad": "path-to-the-loss-ends",
     "device-mismatch": "two-devices",
     "dtype-mismatch": "mixed-dtypes",
-    "index-out-of-range": "index-beyond-its-table",
+    "index-out-of-range": "index-beyond-its-table embedding-index-beyond",
     "value-is-none": "argument-not-passed",
     "distribution-parameters": "distribution-of-probabilities distribution-of-positive-scale "
     "distribution-of-definite-matrix no-divergence bce-under-autocast not-probabilities",
@@ -42,7 +42,7 @@ _JOINED = {
     "order-of-dimensions": "layer-norm-of-channels product-sizes classes-second",
     "rows-and-labels": "unflattened-target",
     "attention-mask-shape": "mask-for-each-head mask-of-samples-first",
-    "extra-dimension": "one-hot-targets targets-with-channels",
+    "extra-dimension": "one-hot-targets targets-with-channels sizes-grown-before",
     "missing-dimension": "index-dimensions",
     "differing-sizes": "mask-of-index",
     "unequal-samples": "lists-of-other-lengths",
@@ -119,9 +119,10 @@ _JOINED = {
     "sizes-do-not-divide": "attention-heads-not-divisible group-sizes",
     "pip-refuses": "no-matching-distribution wheel-of-other-python system-python-protected "
     "requirements-conflict package-metadata-missing torch-missing-for-build",
-    "compiler-not-usable": "nvcc-older-than-gpu host-compiler-too-new host-compiler-too-old "
-    "cuda-toolkit-missing compiler-of-another-time compiler-killed library-not-linked "
-    "torch-headers-removed compiler-misses-a-header",
+    "compiler-not-usable": "nvcc-older-than-gpu host-compiler-too-new "
+    "host-compiler-too-old cuda-toolkit-missing compiler-of-another-time "
+    "compiler-killed library-not-linked torch-headers-removed "
+    "compiler-misses-a-header python-headers-missing triton-helper-not-built",
     "compiled-part-missing": "extension-without-gpu",
     "xformers-does-not-fit": "xformers-no-operator xformers-on-cpu-build xformers-of-other-torch",
     "compiled-model-refused": "compiled-data-dependent graph-output-overwritten "
@@ -151,7 +152,7 @@ _JOINED = {
     "store-barrier-waiting socket-without-ipv6 hostfile-missing async-io-missing",
     "notices-of-replicas": "grad-strides find-unused-none scalars-gathered",
     "decoder-missing": "video-undecodable",
-    "extension-not-built": "llama-cpp-not-built",
+    "extension-not-built": "llama-cpp-not-built cpu-optimizer-not-built",
     "network-missing": "service-not-reachable",
     "hub-transfer-failed": "hub-rate-limit",
     "labels-or-boxes-invalid": "labels-exceed-classes sizes-without-meaning box-without-area",
@@ -170,7 +171,7 @@ _JOINED = {
     "opengl-missing",
     "windows-limits": "windows-page-file windows-library-missing",
     "pod-not-started": "volume-not-mounted image-not-started",
-    "cuda-unavailable": "gpu-file-on-cpu",
+    "cuda-unavailable": "gpu-file-on-cpu torch-without-cuda",
     "model-directory-damaged": "config-of-other-weights part-of-the-weights-absent "
     "weights-cut-off config-not-readable weights-under-other-names",
     "driver-module-fails": "open-module-required open-module-refuses-gpu driver-legacy-gpu "
@@ -190,8 +191,9 @@ _JOINED = {
     "pictures-refused": "picture-type-of-transform channels-of-normalization "
     "array-with-negative-strides transform-of-pictures picture-unreadable",
     "file-of-another-format": "file-not-json file-not-text not-json-serializable "
-    "decompressor-missing",
-    "weights-file-not-whole": "file-is-a-pointer safetensors-header data-ends",
+    "decompressor-missing csv-not-parsed",
+    "weights-file-not-whole": "data-ends",
+    "checkpoint-damaged": "file-is-a-pointer safetensors-header",
     "number-out-of-type": "number-as-text text-is-no-number minus-100-decoded "
     "random-number-of-32-bits not-a-number-to-integer",
     "kernel-launch-refused": "more-than-32-bits",
@@ -211,6 +213,20 @@ _JOINED = {
     "nccl-network-not-used": "peer-memory-missing",
     "answer-not-in-time": "server-ended",
     "iommu-blocks-gpu": "iommu-not-passed-through",
+    "actor-died": "ray-actor-not-created",
+    "hf-auth": "hub-may-not-write",
+    "module-hidden-by-own-file": "package-is-hidden torch-shadowed",
+    "autograd-misuse": "parameter-ready-twice",
+    "compile-failed": "compile-backend-raised",
+    "device-number-too-high": "peer-gpu-hidden",
+    "storage-not-answering": "network-storage-hangs",
+    "missing-key": "hook-on-a-replaced-layer",
+    "attribute-missing": "property-raised",
+    "power-limit-low": "power-limit-differs",
+    "python-too-old": "python-unsupported",
+    "notices-of-the-end": "destroy-process-group worker-of-another-process leaked-semaphores",
+    "request-tried-again": "wandb-server-slow",
+    "bf16-model-in-fp16-without-bf16": "t5-in-fp16-without-bf16",
 }
 """Row -> the ids that became a part of it."""
 RETIRED = {id: row for row, ids in _JOINED.items() for id in ids.split()}

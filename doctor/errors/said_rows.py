@@ -80,7 +80,7 @@ SAID: tuple[Said, ...] = (
         "python -m pip install -U nvidia-cublas-cu12.",
     ),
     (
-        "attribute-missing property-raised api-changed",
+        "attribute-missing attribute-missing api-changed",
         r"'(?P<name>LLMEngine|LLM|EngineCoreClient|GPUModelRunner|SamplingParams)' object has no "
         r"attribute",
         "{name} is of vLLM: install the release of vllm that this trainer was written for (its "

@@ -66,7 +66,7 @@ OF_LIBRARIES = (
     _row("gpu-not-visible"),
     _row("rocm-device-denied"),
     _row("rocm-no-gpu"),
-    _row("hip-no-code"),
+    NO_HIP_CODE,
     GPU_TAKEN,
     BROKEN_GPU,
     _row("device-side-assert"),

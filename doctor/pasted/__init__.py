@@ -103,7 +103,7 @@ def _without_cuda(reading: Reading) -> Reading:
     """A build for the CPU: a fault where a GPU or a driver is known, else a line to look up."""
     if reading.gpus or reading.driver:
         return replace(reading, torch="of unknown version", cuda="")
-    line = Reported(cause="torch-without-cuda", line=reading.cuda_error or "")
+    line = Reported(cause="cuda-unavailable", line=reading.cuda_error or "")
     return replace(reading, reported=(line, *reading.reported))
 
 

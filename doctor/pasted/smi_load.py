@@ -168,7 +168,7 @@ def _limits(cards: Sequence[Card]) -> Iterator[Reported]:
             if 0 < card.limit < SMALL_LIMIT * most:
                 text = f"GPU {card.number}: power limit {card.limit} W, the other GPUs have {most}"
                 end = f"W, at {card.use} % utilization"
-                yield Reported(cause="power-limit-differs", line=f"{text} {end}")
+                yield Reported(cause="power-limit-low", line=f"{text} {end}")
 
 
 def _slow_link(label: str, values: Mapping[str, int]) -> Iterator[Reported]:

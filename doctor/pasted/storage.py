@@ -101,7 +101,7 @@ def _servers(lines: Sequence[str]) -> Iterator[Reported]:
     for server, state in last.items():
         if state != "OK":
             yield Reported(
-                cause="network-storage-hangs", line=f"file server {server} does not respond"
+                cause="storage-not-answering", line=f"file server {server} does not respond"
             )
 
 

@@ -61,7 +61,7 @@ WITHOUT_CUDA = "Torch not compiled with CUDA enabled"
 """The assertion of a build for the CPU."""
 KERNEL = (
     "no-kernel-image", "ptx-newer-than-driver", "gpu-code-not-loadable", "kernel-not-supported",
-    "hip-no-code",
+    "hip-architecture",
 )  # fmt: skip
 OWN_WARNING = re.compile(
     r"is not compatible with the current PyTorch|which is of (?:cuda|compute) capability|"

@@ -394,7 +394,7 @@ NO_CUDA = "AssertionError: Torch not compiled with CUDA enabled"
 
 def test_a_device_that_is_written_into_the_code_is_proposed() -> None:
     (row,) = possible_causes(own(NO_CUDA, function="linspace", operands=()))
-    assert row.id == "torch-without-cuda"
+    assert row.id == "cuda-unavailable"
     assert "device=x.device" in row.fix
     assert ".to(x.device)" in row.fix
 

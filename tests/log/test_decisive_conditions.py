@@ -84,7 +84,7 @@ def test_warnings_about_workers_alone_are_nothing() -> None:
         ),
         (
             "n1:8:9 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",
-            "peer-gpu-hidden",
+            "device-number-too-high",
             "--gpu-bind=none",
         ),
         (

@@ -201,7 +201,7 @@ def test_an_exception_below_a_wrapper_leads_and_gives_its_reason(tmp_path: Path)
     assert finding.verdict.causes[0] == "packages-of-several-times"
     assert "why: triton is of another version" in text
     alone, text = judged(tmp_path, wrapper)
-    assert alone.verdict.causes[0] == "compile-backend-raised"
+    assert alone.verdict.causes[0] == "compile-failed"
     assert "no compiler" not in text
 
 

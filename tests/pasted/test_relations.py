@@ -141,7 +141,7 @@ NAMED = [
     (table("  0%   91C    P2            132W /  350W", COOL), "gpu-fan-stopped", "GPU 0"),
     (table(" 99%   91C    P2            132W /  350W", COOL), "gpu-hot", "91 C"),
     (table(" 30%   41C    P8             33W /  350W"), "gpu-stays-in-idle-state", "P8"),
-    (table(COOL, " 60%   52C    P2            149W /  150W"), "power-limit-differs", "150 W"),
+    (table(COOL, " 60%   52C    P2            149W /  150W"), "power-limit-low", "150 W"),
     (LISTED + POLICY.format("800 MHz"), "cpu-clock-held-low", "governor powersave"),
     (LISTED + "%Cpu(s): 41.2 us,  3.1 sy, 12.0 id,  0.4 si, 43.2 st\n", "cpu-time-stolen", "43.2"),
     (LISTED + OTHER + "it uses the wrong card\n", "gpu-order-differs", "2 kinds"),

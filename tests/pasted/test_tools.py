@@ -107,7 +107,7 @@ SHARED = "Windows 11\nShared GPU memory {}/31.9 GB\n"
          "driver-starts-slowly", "41 s"),
         (TABLE + "NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n",
          "nccl-network-not-used", "Direct RDMA"),
-        (TABLE + "nfs: server nas01 not responding, still trying\n", "network-storage-hangs",
+        (TABLE + "nfs: server nas01 not responding, still trying\n", "storage-not-answering",
          "nas01"),
         (TABLE + WHICH.format("/usr") + ABSENT, "pip-of-other-python", "/opt/conda/bin"),
         (TABLE + "$ env\nCUDA_LAUNCH_BLOCKING=1\n", "debugging-variable-left", "is set"),

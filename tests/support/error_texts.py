@@ -91,7 +91,9 @@ TEXTS: dict[str, tuple[str, ...]] = {
         "RuntimeError: No HIP GPUs are available",
         "RuntimeError: HIP error: no ROCm-capable device is detected",
     ),
-    "hip-no-code": ("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",),
+    "hip-architecture": (
+        "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
+    ),
     "nccl-two-packages": ("ImportError: libtorch_cuda.so: undefined symbol: ncclCommResume",),
     "gpu-not-visible": (
         "CUDA error: no CUDA-capable device is detected",

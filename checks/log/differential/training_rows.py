@@ -51,14 +51,9 @@ ROWS = (
         evidence=both(in_half, of_family("stable-diffusion-xl", "sdxl")),
     ),
     Differential(
-        id="t5-in-fp16-without-bf16",
-        symptoms=(*NAN, *SCALER),
-        evidence=both(in_half, of_family("t5"), without_bf16),
-    ),
-    Differential(
         id="bf16-model-in-fp16-without-bf16",
         symptoms=(*NAN, *SCALER),
-        evidence=both(in_half, of_family(*IN_BF16), without_bf16),
+        evidence=both(in_half, of_family(*IN_BF16, "t5"), without_bf16),
     ),
     Differential(
         id="bf16-model-in-fp16",

@@ -86,8 +86,7 @@ def _proof(cause: Cause, raised: Raised, own: OwnModel) -> Explanation | None:
 
 def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
     """Those that have the message, where none is proven: the only one, or of several those that
-    the arguments of the call would not have proven, without general ones beside one that refines
-    them."""
+    the arguments of the call would not have proven."""
     raised = own.raised
     if raised is None:
         return ()
@@ -96,8 +95,7 @@ def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
     found = with_message(message, rows)
     if len(found) > 1 or {each.id for each in found} & OWN_PROOFS.keys():
         found = with_message(message, [each for each in rows if not is_decided(each, raised)])
-    general = {id for each in found if not each.told_by for id in each.refines}
-    return tuple(fitted(each, message) for each in found if each.id not in general)
+    return tuple(fitted(each, message) for each in found)
 
 
 def is_decided(cause: Cause, raised: Raised) -> bool:

@@ -97,6 +97,7 @@ ROWS = (
             "TypeError: linear(): argument 'input' (position 1) must be Tensor, not tuple",
             "AttributeError: 'tuple' object has no attribute 'relu'",
         ),
+        sources=("torch-rnn",),
         why="nn.LSTM and nn.GRU return (output, state), nn.MultiheadAttention (output, weights).",
         fix="Take the tensor out of the tuple, output[0]. In nn.Sequential that needs a module of "
         "its own, whose forward returns x[0].",
@@ -212,6 +213,7 @@ ROWS = (
     ),
     Cause(
         id="images-of-bytes",
+        refines=("dtype-mismatch",),
         errors=("RuntimeError",),
         messages=(r"Input type \((?:unsigned char|torch\.\w{0,5}ByteTensor)\) and",),
         examples=(

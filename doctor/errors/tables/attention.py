@@ -36,6 +36,7 @@ ROWS = (
                     "it asks for, from the index of the same CUDA; or uninstall xformers and use "
                     "torch's scaled_dot_product_attention.",
                 ("python -m xformers.info", "python -m pip show torch xformers"))),
+        sources=("prompthmr-4",),
         why="xformers was built for another torch, CUDA or Python, or has no kernel for this call.",
         owner=Owner.ENVIRONMENT,
     ),
@@ -133,7 +134,7 @@ ROWS = (
     Cause(id="compiled-model-refused",
         errors=("UserError", "GuardOnDataDependentSymNode", "RuntimeError", "LoweringException",
             "InductorError", "NoValidChoicesError", "Unsupported"),
-        refines=("compile-failed", "missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        refines=("compile-failed", "missing-key", "absent-in-samples"),
         wordings=(
             Wording(r"does not know how to trace the builtin `?_?bitsandbytes|(?:Unsupported|"
                 r"graph break)[\s\S]{0,300}bitsandbytes",

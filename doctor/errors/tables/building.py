@@ -9,6 +9,18 @@ ROWS = (
     Cause(id="compiler-not-usable",
         refines=("compile-failed", "killed-sigkill"),
         wordings=(
+            Wording(r"(?:Python|pyconfig)\.h: No such file|error: Python\.h",
+                "fatal error: Python.h: No such file or directory",
+                "Compiled code needs the headers of Python.",
+                "Install Python's headers in the image: apt-get install python3-dev "
+                    "(python3.12-dev for a Python of that version); conda's and uv's own "
+                    "interpreters bring them.",
+                ('python -c \'import sysconfig; print(sysconfig.get_path("include"))\'',),
+                more=("CalledProcessError: Command '['/bin/gcc', '/tmp/cuda_utils.c', "
+                        "'-lcuda']' returned non-zero exit status 1.\n/tmp/cuda_utils.c:6: fatal "
+                        "error: Python.h: No such file",
+                    "pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: "
+                        "No such file or directory",)),
             Wording("Unknown CUDA arch|nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
                 "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
                 "The CUDA toolkit that compiles is older than the GPU (compute_86 needs 11.1, "
@@ -100,28 +112,25 @@ ROWS = (
                 "version for cu*.h, libaio-dev for libaio.h, or build in the environment of the "
                 "training (--no-build-isolation) for torch/extension.h.",
                 ('echo "$CUDA_HOME"',
-                    "nvcc --version"))),
+                    "nvcc --version")),
+            Wording("CalledProcessError: Command "
+                r"'?\[?'?\S{0,200}(?:gcc|clang|cc)\b.{0,300}(?:main\.c|cuda_utils|-lcuda)",
+                "subprocess.CalledProcessError: Command '['/usr/bin/gcc', "
+                    "'/tmp/tmpk/main.c', '-O3', '-shared', '-fPIC', '-o', "
+                    "'/tmp/tmpk/cuda_utils.so', '-lcuda']' returned non-zero exit status 1.",
+                "Triton compiles a small C file that talks to the driver before its first "
+                    "kernel, and that failed: Python.h is missing, or libcuda.so is not found.",
+                "Read gcc's message above this one. Python.h: install python3-dev of this "
+                    "Python (python3.10-dev), or a Python of conda or uv. cannot find -lcuda: "
+                    "sudo ldconfig, or export LIBRARY_PATH with the directory of libcuda.so. "
+                    "Without kernels of Triton: TORCH_COMPILE_DISABLE=1 (verl: "
+                    "use_torch_compile=False).",
+                ("python3-config --includes", "ldconfig -p | grep libcuda",))),
         why="A CUDA extension is compiled, and the compiler, the host's compiler or a library "
             "is missing, of another time, or out of memory.",
-        sources=("torch-cpp-extension",), owner=Owner.ENVIRONMENT),
-    Cause(id="triton-helper-not-built",
-        refines=("compile-failed",),
-        messages=(r"CalledProcessError: Command '?\[?'?\S{0,200}(?:gcc|clang|"
-              r"cc)\b.{0,300}(?:main\.c|cuda_utils|-lcuda)",),
-        examples=("subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmpk/main.c', "
-              "'-O3', '-shared', '-fPIC', '-o', '/tmp/tmpk/cuda_utils.so', '-lcuda']' returned "
-              "non-zero exit status 1.",),
-        why="Triton compiles a small C file that talks to the driver before its first kernel, and "
-            "that failed: Python.h is missing, or libcuda.so is not found.",
-        fix="Read gcc's message above this one. Python.h: install python3-dev of this Python "
-            "(python3.10-dev), or a Python of conda or uv. cannot find -lcuda: sudo ldconfig, or "
-            "export LIBRARY_PATH with the directory of libcuda.so. Without kernels of Triton: "
-            "TORCH_COMPILE_DISABLE=1 (verl: use_torch_compile=False).",
-        owner=Owner.ENVIRONMENT,
-        commands=("python3-config --includes", "ldconfig -p | grep libcuda"),
-    ),
+        sources=("torch-cpp-extension", "sglang-18644",), owner=Owner.ENVIRONMENT),
     Cause(id="extension-not-built",
-        refines=("compile-failed", "library-does-not-fit"),
+        refines=("compile-failed", "library-does-not-fit", "attribute-missing"),
         messages=(r"Error (?:building extension '|compiling objects for extension)",
             r"ninja: build stopped|\['ninja', '-v'",
             r"command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\.exe|x86_64-linux-gnu-g\S{1,6})' "
@@ -161,7 +170,16 @@ ROWS = (
                 "Build it there: git clone https://github.com/ggml-org/llama.cpp && cmake -S "
                     "llama.cpp -B llama.cpp/build && cmake --build llama.cpp/build -j, copy "
                     "build/bin/llama-* into llama.cpp; or save in 16 bits (save_pretrained_merged) "
-                    "and convert elsewhere."),),
+                    "and convert elsewhere."),
+            Wording(r"'DeepSpeedCPU\w{3,8}' object has no attribute 'ds_opt",
+                "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",
+                "DeepSpeed's optimizer for the CPU could not be compiled; this line only "
+                    "follows when the object ends.",
+                "Read the compiler's first error above. It needs g++, ninja and a CUDA "
+                    "toolkit of torch's version (CUDA_HOME); or build it at installation with "
+                    'DS_BUILD_CPU_ADAM=1, or keep torch\'s AdamW: "zero_force_ds_cpu_optimizer": '
+                    "false.",
+                ("ds_report", "rm -rf ~/.cache/torch_extensions",)),),
         why="This is the last line of a build that failed: the reason is the compiler's first "
             "error above it.",
         fix="Search upwards for the first error: (a missing header, an unsupported architecture or "
@@ -175,7 +193,7 @@ ROWS = (
     ),
     Cause(id="compiled-part-missing",
         refines=("import-failed", "name-not-in-package", "value-is-none", "module-without-return",
-            "attribute-missing", "property-raised"),
+            "attribute-missing"),
         errors=("ImportError", "ModuleNotFoundError", "RuntimeError", "NotImplementedError"),
         messages=(r"'_OpNamespace' '(?!aten'|prims?'|quantized'|_?c10d|inductor')\w{1,60}' "
               r"object has no attribute '\w",

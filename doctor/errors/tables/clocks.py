@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="clock-source-slow",
@@ -34,6 +34,17 @@ ROWS = (
         messages=(r"power limit \d{1,4} W of \d{1,4} W by default holds the clock",),
         examples=("GPU 0: power limit 200 W of 350 W by default holds the clock at 1005 of 1980 "
             "MHz",),
+        wordings=(
+            Wording(r"power limit \d{2,4} W, the other GPUs have \d{2,4} W",
+                "GPU 1: power limit 150 W, the other GPUs have 300 W, at 99 % "
+                    "utilization",
+                "This GPU may draw less power than the others of its kind and runs "
+                    "at a lower clock: each step waits for it.",
+                "Give it the same limit: sudo nvidia-smi -i N -pl WATTS. If it does "
+                    "not stay, look at its power cables, the power supplies and the "
+                    "BMC's power cap. Rented: ask the provider.",
+                ("nvidia-smi -q -d POWER,CLOCK,PERFORMANCE",)),
+        ),
         why="Somebody lowered the limit of the GPU's power so far that it runs at a fraction of "
             "its clock. Cooling and program are not the reason.",
         fix="Restore the default as root, nvidia-smi -i N -pl WATTS, on every GPU, and look for "

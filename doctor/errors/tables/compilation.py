@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="compile-backend-raised",
-        errors=("BackendCompilerFailed",), refines=("compile-failed",),
-        messages=(r"_dynamo\.exc\.BackendCompilerFailed: backend='\w{1,40}' "
-            r"raised:(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|ptxas|CUDA_HOME|[Cc]ompiler))",),
-        examples=("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",),
-        why="The backend of torch.compile raised an exception; this line only passes it on, and "
-            "the exception below it is the cause.",
-        fix="Read and fix the exception below this line. TORCH_COMPILE_DISABLE=1 shows whether "
-            "the model runs without torch.compile.",
-        commands=("TORCH_COMPILE_DISABLE=1 python train.py",), sources=("torch-dynamo-errors",)),
     Cause(id="compile-failed",
         messages=("Unknown CUDA arch",
             r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|"
@@ -60,6 +50,17 @@ ROWS = (
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
             "install root.",
             "csrc/fused_adam.cpp:1:10: fatal error: torch/extension.h: No such file or directory"),
+        wordings=(
+            Wording(r"_dynamo\.exc\.BackendCompilerFailed: backend='\w{1,40}' "
+                r"raised:(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|ptxas|CUDA_HOME|[Cc]ompiler))",
+                "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
+                "The backend of torch.compile raised an exception; this line only passes it "
+                    "on, and the exception below it is the cause.",
+                "Read and fix the exception below this line. TORCH_COMPILE_DISABLE=1 shows "
+                    "whether the model runs without torch.compile.",
+                ("TORCH_COMPILE_DISABLE=1 python train.py",),
+                owner=Owner.JOB),
+        ),
         why="A kernel could not be built on this machine: no compiler, no CUDA toolkit that "
             "fits torch, or code that the compiler does not support.",
         fix="Install a C++ compiler and, for CUDA extensions, the toolkit of torch's CUDA "
@@ -67,7 +68,7 @@ ROWS = (
         commands=("gcc --version; nvcc --version",),
         title="torch.compile and just-in-time builds succeed",
         yields_to=("toolkit-of-other-cuda", "ptxas-arch"),
-        sources=("infinity-31", "torch-compile-ablation"),
+        sources=("infinity-31", "torch-compile-ablation", "torch-dynamo-errors"),
         owner=Owner.ENVIRONMENT, next_check="SMK005", code="LOG067"),
     Cause(id="cuda-toolkit-mismatch",
         messages=(r"(?:Exception|Error): .{0,60}Installed CUDA version [\d.]{1,10} does not "

@@ -265,7 +265,7 @@ ROWS = (
         "after the change.",
         role="condition",
         passing=True,
-        explains=("division-by-zero", "dataset-empty", "weights-file-not-whole", "index-of-list"),
+        explains=("division-by-zero", "dataset-empty", "checkpoint-damaged", "index-of-list"),
     ),
     Cause(
         id="optimizer-begins-anew",

@@ -208,6 +208,7 @@ ROWS = (
         messages=("The node was low on resource|Need to kill Pod|Pod ephemeral local storage "
             "usage exceeds",),
         examples=("The node was low on resource: memory.",),
+        sources=("kubernetes-eviction",),
         why="Kubernetes evicted the pod because the node ran short of memory or of disk, not "
             "because the training failed: it takes first what uses more than it requested.",
         fix="Request as much memory and ephemeral-storage as the job uses (requests equal to "

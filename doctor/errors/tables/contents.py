@@ -46,57 +46,37 @@ ROWS = (
                 "fsspec reads a compressed file only with the package for its compression.",
                 "python -m pip install zstandard (zstd) or lz4, python-snappy for the others, "
                 "and start again.",
-                owner=Owner.ENVIRONMENT)),
+                owner=Owner.ENVIRONMENT),
+            Wording(r"Error tokenizing data\. C error: (?:Expected \d+ fields|EOF inside "
+                "string|Buffer overflow)",
+                "pandas.errors.ParserError: Error tokenizing data. C error: Expected 3 "
+                    "fields in line 12, saw 5",
+                "A line of the CSV file has more fields than the first ones: a separator or "
+                    "a quote within a text that is not quoted, another separator, or lines above "
+                    "the header.",
+                "Look at the line that the message names (sed -n 12p FILE). Give sep= and "
+                    "quotechar= as the file has them, skiprows for lines above the header; "
+                    "on_bad_lines='warn' shows all bad ones. Long texts are safer in JSON lines "
+                    "or Parquet.",
+                ("sed -n 12p FILE",))),
         why="Data are read or written in another format than they have.",
         sources=("utf8-debugging",)),
     Cause(id="weights-file-not-whole",
-        errors=("UnpicklingError", "SafetensorError", "EOFError", "RuntimeError"),
+        errors=("UnpicklingError", "EOFError", "RuntimeError"),
         refines=("checkpoint-damaged",),
-        wordings=(
-            Wording("UnpicklingError: invalid load key, '(?:v|<)'|could not parse ModelProto|"
-                "version https://git-lfs",
-                "_pickle.UnpicklingError: invalid load key, 'v'.",
-                "The file begins with v: it is a Git LFS pointer of some hundred bytes in place "
-                "of the weights (with < it is an HTML page): the repository was cloned without "
-                "Git LFS, or over its limit.",
-                "Fetch the real file: git lfs install && git lfs pull in the repository, or "
-                "download it by its address (hf download). ls -l shows that it is some hundred "
-                "bytes long.",
-                ("ls -l FILE",
-                    "head -c 100 FILE",
-                    "git lfs install && git lfs pull"),
-                more=("version https://git-lfs.github.com/spec/v1",)),
-            Wording("Error while deserializing header|HeaderTooLarge|header too large|"
-                "MetadataIncompleteBuffer|InvalidHeaderDeserialization|HeaderTooSmall",
-                "safetensors_rust.SafetensorError: Error while deserializing header: "
-                "HeaderTooLarge",
-                "HeaderTooLarge: usually the file is no safetensors file: a Git LFS pointer, an "
-                "error page, or a pickle with that name. MetadataIncompleteBuffer: it is cut "
-                "off: a broken download, or the disk was full when it was saved. "
-                "InvalidHeaderDeserialization: both, or a sharded training saved it without its "
-                "tensors. A sound file is refused, too, if its header is over 100 MB.",
-                "Examine it with doctor scan FILE. A file of about 130 bytes is a pointer of "
-                "Git LFS; a large one with a million tensors is sound: store fewer, larger "
-                "tensors or several files. Fetch it again: git lfs pull, or hf download after "
-                "deleting the file from the cache. If your own training wrote it, free the disk "
-                "(df -h) and save again; under ZeRO-3 and FSDP save through the trainer.",
-                ("ls -l FILE",
-                    "doctor scan FILE",
-                    "df -h .")),
-            Wording("EOFError|Ran out of input|"
-                "(?<!syntax error: )unexpected (?:end of (?:file|data)|EOF)|"
-                "invalid load key",
-                "EOFError: Ran out of input",
-                "A file is empty, cut off or another kind of file, or the process at the other "
-                "end of a pipe has ended.",
-                "Check the file that is read there: it is empty or cut off (compare its size, "
-                "download it again; `doctor scan FILE` reads checkpoints). If it reads from "
-                "another process, that process has ended.",
-                more=("EOFError: Compressed file ended before the end-of-stream marker: "
-                    "unexpected end of file",
-                    "_pickle.UnpicklingError: invalid load key, '<'.",
-                    "tarfile.ReadError: unexpected end of data"))),
-        why="A file is cut off, empty, or only stands for the file that it should be.",
+        messages=("EOFError|Ran out of input|"
+            "(?<!syntax error: )unexpected (?:end of (?:file|data)|EOF)|"
+            "invalid load key, '(?![v<]')",),
+        examples=("EOFError: Ran out of input",
+            "EOFError: Compressed file ended before the end-of-stream marker: unexpected end of "
+            "file",
+            "tarfile.ReadError: unexpected end of data",
+            "_pickle.UnpicklingError: invalid load key, '\\x00'."),
+        why="A file is empty, cut off or another kind of file, or the process at the other end of "
+            "a pipe has ended.",
+        fix="Check the file that is read there: it is empty or cut off (compare its size, "
+            "download it again; `doctor scan FILE` reads checkpoints). If it reads from another "
+            "process, that process has ended.",
         sources=("python-exceptions",)),
     Cause(id="number-out-of-type",
         errors=("ValueError", "TypeError", "OverflowError", "IndexError"),

@@ -272,7 +272,8 @@ ROWS = (
         sources=("pytorch-134929",), owner=Owner.ENVIRONMENT, next_check="TOR004"),
     Cause(id="cudnn-libraries-not-found",
         errors=("OSError",), refines=("cudnn-mismatch", "library-does-not-fit"),
-        messages=(r"Could not load library libcudnn\w{0,40}\.so|Unable to load any of \{libcudnn",
+        messages=(r"Could not load library libcudnn\w{0,40}\.so"
+              r"(?![^\n]{0,200}: (?:undefined )?symbol\b)|Unable to load any of \{libcudnn",
             r"libcudnn\w{0,40}\.so[.\d]{0,8}: cannot open shared object file"),
         examples=("Unable to load any of {libcudnn_cnn.so.9.1.0, libcudnn_cnn.so.9.1, "
             "libcudnn_cnn.so.9}",

@@ -130,7 +130,7 @@ ROWS = (
         sources=("python-exceptions",)),
     Cause(id="name-not-registered",
         errors=("KeyError", "ValueError", "RuntimeError"),
-        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        refines=("missing-key", "absent-in-samples"),
         wordings=(
             Wording(r"must contain the key .type., but got",
                 'KeyError: \'`cfg` or `default_args` must contain the key "type", but got '
@@ -174,6 +174,8 @@ ROWS = (
             "(label, labels), or a module of another name.",
         fix="Print the keys before that line, list(batch): field names come from the dataset "
             "and its collate_fn. Give every sample the same keys; batch.get(key) is None where "
-            "it is absent.",
+            "it is absent. "
+            "What a forward hook was to keep is absent where its layer was replaced "
+            "after the hook was registered.",
         sources=("python-exceptions",)),
 )  # fmt: skip

@@ -58,7 +58,7 @@ ROWS = (
         sources=("audio-4182", "voxcpm-139"), owner=Owner.ENVIRONMENT),
     Cause(id="dataset-column-missing",
         errors=("KeyError", "ValueError"),
-        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        refines=("missing-key", "absent-in-samples"),
         messages=(r"KeyError: '(?:text|texts|prompt|prompts|messages|conversations?|chosen|"
             r"rejected|completion|instruction|output|response|question|answer|content|images?|"
             r"audio|labels?|input_ids|source|target|sentence\d?|query|tokens)'",
@@ -72,6 +72,7 @@ ROWS = (
               "pass a `dataset_text_field` or `formatting_func` argument.",
             'KeyError: "Column labels not in the dataset. Current columns in the dataset: '
             "['text']\""),
+        told_by="the data set has no column of that name",
         why="The data set, or what its preprocessing returns, has no column of that name.",
         fix="Print dataset.column_names and name your column in the configuration "
             "(dataset_text_field, the columns of the format), or rename it: "
@@ -80,16 +81,4 @@ ROWS = (
             "replaces the column. Columns that the collator needs are dropped by "
             "remove_unused_columns=True.",
         commands=("doctor data TARGET --show 2",), sources=("datasets-dataset",)),
-    Cause(id="csv-not-parsed",
-        messages=(r"Error tokenizing data\. C error: (?:Expected \d+ fields|EOF inside string|"
-            "Buffer overflow)",),
-        examples=("pandas.errors.ParserError: Error tokenizing data. C error: Expected 3 fields in "
-            "line 12, saw 5",),
-        why="A line of the CSV file has more fields than the first ones: a separator or a quote "
-            "within a text that is not quoted, another separator, or lines above the header.",
-        fix="Look at the line that the message names (sed -n 12p FILE). Give sep= and quotechar= "
-            "as the file has them, skiprows for lines above the header; on_bad_lines='warn' "
-            "shows all "
-            "bad ones. Long texts are safer in JSON lines or Parquet.",
-        commands=("sed -n 12p FILE",)),
 )  # fmt: skip

@@ -99,18 +99,6 @@ ROWS = (
         why="DeepSpeed's configuration contradicts the Trainer's, the model, the number of "
             "ranks, or what its ZeRO stage allows.",
         sources=("deepspeed-3810", "deepspeed-2921", "deepspeed-batch")),
-    Cause(id="cpu-optimizer-not-built",
-        errors=("AttributeError",), refines=("attribute-missing", "property-raised"),
-        messages=(r"'DeepSpeedCPU\w{3,8}' object has no attribute 'ds_opt",),
-        examples=("AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",),
-        why="DeepSpeed's optimizer for the CPU could not be compiled; this line only follows "
-            "when the object ends.",
-        fix="Read the compiler's first error above. It needs g++, ninja and a CUDA toolkit of "
-            "torch's version (CUDA_HOME); or build it at installation with DS_BUILD_CPU_ADAM=1, "
-            "or keep torch's AdamW: \"zero_force_ds_cpu_optimizer\": false.",
-        commands=("ds_report",
-            "rm -rf ~/.cache/torch_extensions"),
-        yields_to=("toolkit-of-other-cuda",), owner=Owner.ENVIRONMENT),
     Cause(id="ranks-disagree",
         errors=("RuntimeError", "AssertionError", "DistributedOperationException", "ValueError"),
         wordings=(

@@ -18,6 +18,7 @@ ROWS = (
             "RuntimeError: Can't call numpy() on Tensor that requires grad. Use "
               "tensor.detach().numpy() instead.",
             "TypeError: Got unsupported ScalarType BFloat16"),
+        sources=("torch-numpy",),
         why="numpy cannot hold a tensor with a gradient, one on a GPU, or bfloat16, which autocast "
             "and bf16 weights return.",
         fix="Call detach().cpu() before numpy(), .float() for bfloat16, and do not compute a part "
@@ -50,21 +51,6 @@ ROWS = (
         why="The text is no name of a device, or the device is not there.",
         sources=("torch-cuda-init", "torch-load"),
     ),
-    Cause(id="torch-without-cuda",
-        refines=("cuda-unavailable",),
-        errors=("AssertionError", "RuntimeError"),
-        messages=(r"Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",),
-        examples=("AssertionError: Torch not compiled with CUDA enabled",
-            "RuntimeError: Tried to instantiate dummy base class CUDAGraph"),
-        why="The code asks for a GPU, and this build of torch has no CUDA.",
-        fix="For a training on a GPU install a CUDA build of torch (pytorch.org/get-started prints "
-            "the command, and PyPI's builds for Windows have none); for one on the CPU write "
-            ".to(device) in place of .cuda(), device = torch.device('cuda' if "
-            "torch.cuda.is_available() else 'cpu'). Inside of a model or a loss make tensors on "
-            "the device of those that they are used with: device=x.device, x.new_zeros(...), a "
-            "buffer (register_buffer), .to(x.device).",
-        sources=("torch-cuda-init",),
-    ),
     Cause(id="meta-device",
         refines=("device-mismatch",),
         errors=("NotImplementedError", "RuntimeError"),
@@ -77,6 +63,7 @@ ROWS = (
             "RuntimeError: Tensor on device meta is not on the expected device cpu!",
             "RuntimeError: Expected all tensors to be on the same device, but found at least two "
               "devices, cpu and meta!"),
+        told_by="one of the devices is meta",
         why="Weights or buffers are on the meta device: they have shapes and no values.",
         fix="With device_map the model is placed already, and what did not fit was left out: no "
             ".to() or .cuda() after it, and for training device_map={'': LOCAL_RANK} or none. Else "

@@ -209,7 +209,7 @@ ROWS = (
         sources=("torch-utils", "datasets-builder", "torch-worker"), role="summary"),
     Cause(id="raised-inside-a-library",
         refines=("list-indexed-by-name", "call-arguments", "attribute-missing", "name-undefined",
-            "factory-with-parameters", "property-raised"),
+            "factory-with-parameters"),
         messages=(r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
               r"axolotl|llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
               r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"

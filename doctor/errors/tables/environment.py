@@ -46,20 +46,6 @@ ROWS = (
             "pip install triton-windows in the release for this torch. Without it "
             "TORCH_COMPILE_DISABLE=1.",
         sources=("torch-inductor-errors",), owner=Owner.ENVIRONMENT),
-    Cause(id="python-headers-missing",
-        errors=("RuntimeError",),
-        refines=("compiler-not-usable", "compile-failed", "triton-helper-not-built"),
-        messages=(r"(?:Python|pyconfig)\.h: No such file|error: Python\.h",),
-        examples=("fatal error: Python.h: No such file or directory",
-            "CalledProcessError: Command '['/bin/gcc', '/tmp/cuda_utils.c', '-lcuda']' returned "
-            "non-zero exit status 1.\n/tmp/cuda_utils.c:6: fatal error: Python.h: No such file",
-            "pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such file "
-            "or directory"),
-        why="Compiled code needs the headers of Python.",
-        fix="Install Python's headers in the image: apt-get install python3-dev (python3.12-dev "
-            "for a Python of that version); conda's and uv's own interpreters bring them.",
-        commands=("python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))'",),
-        sources=("sglang-18644",), owner=Owner.ENVIRONMENT),
     Cause(id="tf32-two-apis",
         errors=("RuntimeError",),
         messages=("mix of the legacy and new APIs",),

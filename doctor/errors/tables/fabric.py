@@ -28,6 +28,7 @@ ROWS = (
     Cause(id="gpu-computes-wrongly",
         messages=(r"\bGPU \d{1,3}: FAULTY\b",),
         examples=("GPU 3: FAULTY",),
+        sources=("gpu-burn",),
         why="gpu-burn repeated one product and got another result on this GPU: its memory, its "
             "cores, heat or power is at fault.",
         fix="Take the GPU out of use. Repeat at the default clocks and power limit, below 80 C, "

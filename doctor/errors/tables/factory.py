@@ -8,6 +8,7 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="factory-gives-no-training",
         errors=("RuntimeError", "ImportError"), refines=("interrupted", "lightning-module"),
+        unless=r"returned no loss but|the loss has the shape",
         wordings=(
             Wording(r"; return \(module, batch\)|the factory returned|the factory's batch is",
                 "the factory returned str; return (module, batch), where module(**batch) or "

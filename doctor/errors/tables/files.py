@@ -77,6 +77,35 @@ ROWS = (
             "_pickle.UnpicklingError: invalid load key, 'v'.",
             "RuntimeError: unexpected EOF, expected 4096 more bytes. The file might be "
             "corrupted."),
+        wordings=(
+            Wording("UnpicklingError: invalid load key, '(?:v|<)'|could not parse ModelProto|"
+                "version https://git-lfs",
+                "_pickle.UnpicklingError: invalid load key, 'v'.",
+                "The file begins with v: it is a Git LFS pointer of some hundred bytes in "
+                    "place of the weights (with < it is an HTML page): the repository was cloned "
+                    "without Git LFS, or over its limit.",
+                "Fetch the real file: git lfs install && git lfs pull in the repository, or "
+                    "download it by its address (hf download). ls -l shows that it is some "
+                    "hundred bytes long.",
+                ("ls -l FILE", "head -c 100 FILE", "git lfs install && git lfs pull",),
+                more=("version https://git-lfs.github.com/spec/v1",)),
+            Wording("Error while deserializing header|HeaderTooLarge|header too "
+                "large|MetadataIncompleteBuffer|InvalidHeaderDeserialization|HeaderTooSmall",
+                "safetensors_rust.SafetensorError: Error while deserializing header: "
+                    "HeaderTooLarge",
+                "HeaderTooLarge: usually the file is no safetensors file: a Git LFS pointer, "
+                    "an error page, or a pickle with that name. MetadataIncompleteBuffer: it is "
+                    "cut off: a broken download, or the disk was full when it was saved. "
+                    "InvalidHeaderDeserialization: both, or a sharded training saved it without "
+                    "its tensors. A sound file is refused, too, if its header is over 100 MB.",
+                "Examine it with doctor scan FILE. A file of about 130 bytes is a pointer of "
+                    "Git LFS; a large one with a million tensors is sound: store fewer, larger "
+                    "tensors or several files. Fetch it again: git lfs pull, or hf download "
+                    "after deleting the file from the cache. If your own training wrote it, free "
+                    "the disk (df -h) and save again; under ZeRO-3 and FSDP save through the "
+                    "trainer.",
+                ("ls -l FILE", "doctor scan FILE", "df -h .",)),
+        ),
         why="The file is cut off, is a Git LFS pointer or an error page instead of the weights, "
             "or was written while the disk was full.",
         fix="Examine it with `doctor scan`, download it again (git lfs pull), or resume from an "
@@ -152,18 +181,6 @@ ROWS = (
         commands=("ulimit -n",),
         title="The limit of open files is not reached",
         sources=("pytorch-973", "torch-multiprocessing"), owner=Owner.ENVIRONMENT, code="LOG062"),
-    Cause(id="hub-may-not-write",
-        refines=("hf-auth",),
-        messages=(r"40[13] Client Error: \w{4,20} for url: "
-            r"https?://huggingface\.co/api/\S{0,60}(?:create|commit|preupload)",
-            "don't have the rights to create a|Cannot create repo"),
-        examples=("403 Client Error: Forbidden for url: https://huggingface.co/api/repos/create",
-            "403 Forbidden: You don't have the rights to create a model under the namespace a."),
-        why="The token may read and not write, or the name before the slash is of another "
-            "account or organization.",
-        fix="Use a token with write permission for that namespace (`hf auth whoami` names the "
-            "account), set hub_model_id to a name of your own, or push_to_hub=False.",
-        commands=("hf auth whoami",)),
     Cause(id="hf-auth",
         messages=("GatedRepoError|Cannot access gated repo|trying to access a gated repo",
             "Make sure to have access to it at https?://huggingface",
@@ -181,6 +198,20 @@ ROWS = (
             "Access to model a is restricted. You must have access to it and be authenticated",
             "huggingface_hub.errors.LocalTokenNotFoundError: Token is required (`token=True`), "
             "but no token found."),
+        wordings=(
+            Wording(r"40[13] Client Error: \w{4,20} for url: "
+                r"https?://huggingface\.co/api/\S{0,60}(?:create|commit|preupload)|don't have the "
+                "rights to create a|Cannot create repo",
+                "403 Client Error: Forbidden for url: https://huggingface.co/api/repos/create",
+                "The token may read and not write, or the name before the slash is of "
+                    "another account or organization.",
+                "Use a token with write permission for that namespace (`hf auth whoami` "
+                    "names the account), set hub_model_id to a name of your own, or "
+                    "push_to_hub=False.",
+                ("hf auth whoami",),
+                more=("403 Forbidden: You don't have the rights to create a model under the "
+                        "namespace a.",)),
+        ),
         why="The repository is gated or private, the licence was not accepted, or the token is "
             "missing in the job's environment.",
         fix="Accept the licence on the model's page, and log in where the job runs: `hf auth "

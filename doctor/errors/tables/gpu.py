@@ -56,6 +56,19 @@ ROWS = (
         examples=("RuntimeError: HIP error: invalid device function",
             "rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal "
               "seek for GPU arch : gfx1032"),
+        wordings=(
+            Wording("hipErrorNoBinaryForGpu|HSA_STATUS_ERROR_INVALID_ISA",
+                "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
+                "The ROCm build has no code for this GPU's architecture, or for another one "
+                    "that is visible, often the processor's own GPU.",
+                "Hide GPUs that do not train with HIP_VISIBLE_DEVICES. If it is this GPU: "
+                    "install a build with code for its gfx name (TOR003), or run the code of a "
+                    "similar one with HSA_OVERRIDE_GFX_VERSION (10.3.0 for gfx103x, 11.0.0 for "
+                    "gfx110x; one of another family aborts), which AMD does not support.",
+                ("rocminfo | grep -E 'Marketing|gfx'", "export HIP_VISIBLE_DEVICES=0",),
+                more=("Queue 0x7f aborting with error : HSA_STATUS_ERROR_INVALID_ISA: The "
+                        "instruction set architecture is invalid. code: 0x100f",)),
+        ),
         why="The ROCm build or its libraries have no code for this GPU's gfx number, often that "
             "of the processor's own GPU, or an extension of the program has none.",
         fix="Install a ROCm build of torch with code for this GPU's gfx name (rocminfo prints "
@@ -86,7 +99,8 @@ ROWS = (
             "a UserWarning the training goes on, on the CPU.",
         fix="Install a torch wheel built for the driver's CUDA version, or upgrade the driver.",
         owner=Owner.ENVIRONMENT,
-        commands=("nvidia-smi",), sources=("fooocus-1313", "sglang-11395"), next_check="DRV002",
+        commands=("nvidia-smi",), next_check="DRV002",
+        sources=("fooocus-1313", "sglang-11395", "cuda-minor-compatibility"),
     ),
     Cause(id="cudnn-mismatch", code="LOG012",
         title="cuDNN is the version that torch was built with",
@@ -314,7 +328,19 @@ ROWS = (
                     "modprobe nvidia_uvm), or reboot. In a container: create it anew with the "
                     "GPUs, as /dev/nvidia-uvm must exist in it. In the program: set "
                     "CUDA_VISIBLE_DEVICES before torch is imported.",
-                ("ls -l /dev/nvidia-uvm*", "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"))),
+                ("ls -l /dev/nvidia-uvm*", "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm")),
+            Wording("Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",
+                "AssertionError: Torch not compiled with CUDA enabled",
+                "The code asks for a GPU, and this build of torch has no CUDA.",
+                "For a training on a GPU install a CUDA build of torch "
+                    "(pytorch.org/get-started prints the command, and PyPI's builds for Windows "
+                    "have none); for one on the CPU write .to(device) in place of .cuda(), "
+                    "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu'). "
+                    "Inside of a model or a loss make tensors on the device of those that they "
+                    "are used with: device=x.device, x.new_zeros(...), a buffer "
+                    "(register_buffer), .to(x.device).",
+                owner=Owner.JOB,
+                more=("RuntimeError: Tried to instantiate dummy base class CUDAGraph",))),
         why="The code asks for a GPU that this process cannot use: torch is a CPU build, another "
             "process holds the GPU in exclusive mode, no driver is visible (a container without "
             "--gpus), or CUDA_VISIBLE_DEVICES and the rank's device number do not fit the machine.",
@@ -323,7 +349,7 @@ ROWS = (
             "checkpoints with map_location.",
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',),
-        sources=("pytorch-30664",), next_check="GPU001",
+        sources=("pytorch-30664", "torch-cuda-init",), next_check="GPU001",
     ),
     Cause(id="cuda-illegal-access", code="LOG016",
         title="No CUDA kernel accessed invalid memory",

@@ -59,16 +59,6 @@ ROWS = (
         commands=("nvidia-smi -q | grep -A2 -i licens",
             "sudo systemctl restart nvidia-gridd"),
         owner=Owner.MACHINE, role="warning"),
-    Cause(id="power-limit-differs",
-        messages=(r"power limit \d{2,4} W, the other GPUs have \d{2,4} W",),
-        examples=("GPU 1: power limit 150 W, the other GPUs have 300 W, at 99 % utilization",),
-        why="This GPU may draw less power than the others of its kind and runs at a lower "
-            "clock: each step waits for it.",
-        fix="Give it the same limit: sudo nvidia-smi -i N -pl WATTS. If it does not stay, look "
-            "at its power cables, the power supplies and the BMC's power cap. Rented: ask the "
-            "provider.",
-        commands=("nvidia-smi -q -d POWER,CLOCK,PERFORMANCE",),
-        owner=Owner.MACHINE, role="warning", next_check="GPU004"),
     Cause(id="gpu-shared-by-trainings",
         messages=(r"\d{1,3} processes compute on GPU \d",),
         examples=("2 processes compute on GPU 0: 33121 (python), 40771 (/home/ada/bin/python)",),

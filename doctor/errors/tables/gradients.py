@@ -81,6 +81,7 @@ ROWS = (
         examples=("RuntimeError: function ScaleBackward returned an incorrect number of gradients "
               "(expected 2, got 1)",
             "TypeError: _Polar.backward() takes 2 positional arguments but 3 were given"),
+        sources=("torch-function",),
         why="backward of a torch.autograd.Function gets one gradient for each output of forward, "
             "and returns one for each argument of forward, in its shape.",
         fix="Return as many values as forward has arguments after ctx, None for what needs no "

@@ -128,6 +128,7 @@ ROWS = (
             "'torch._subclasses.fake_tensor.FakeTensor'> to C++ type 'unsigned long'",
             "RuntimeError: Cannot access data pointer of Tensor (e.g. FakeTensor, "
             "FunctionalTensor)."),
+        told_by="the model is compiled",
         why="torch.compile traces with tensors that have no values, and a function of an "
             "extension that it cannot look into (C++, CUDA, Triton through ctypes) asks for their "
             "memory.",
@@ -140,6 +141,7 @@ ROWS = (
             "Error|ConcretizationTypeError|Using a symbolic `tf.Tensor` as a Python `bool`",),
         examples=("jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced "
             "array with shape bool[].",),
+        sources=("jax-errors",),
         why="A function under jit (or tf.function) is traced without values, and Python code in it "
             "asks for one: if, while, int(), a slice of a traced length, numpy.",
         fix="Replace if by jnp.where or jax.lax.cond, a loop by lax.scan or fori_loop, numpy by "

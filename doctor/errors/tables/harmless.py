@@ -12,18 +12,6 @@ ROWS = (
         why="The model switches its cache off by itself.",
         fix="", role="harmless",
     ),
-    Cause(id="wandb-server-slow",
-        messages=(r"ERROR Error while calling W&B API.{0,200}<Response \[5\d\d\]>|"
-            r"api: retrying (?:HTTP )?error.{0,300}wandb",),
-        examples=("wandb: ERROR Error while calling W&B API: context deadline exceeded (<Response "
-              "[500]>)",
-            '{"level":"INFO","msg":"api: retrying HTTP error","status":502,'
-              '"url":"https://api.wandb.ai/files"}'),
-        why="The server of Weights & Biases answered late or not; the client tries again, and "
-            "keeps what was logged in the directory wandb. If something is missing on the page: "
-            "wandb sync --sync-all.",
-        fix="", role="harmless",
-    ),
     Cause(id="default-loss-chosen",
         messages=(r"`?loss_type=None`? was set in the config but it is unrecognized",),
         examples=("`loss_type=None` was set in the config but it is unrecognized. Using the "
@@ -93,13 +81,20 @@ ROWS = (
     Cause(id="request-tried-again",
         messages=(r"thrown while requesting (?:HEAD|GET|PUT|POST)|Trying to resume download|"
               r"Retrying in [\d.]{1,8} ?s(?:econds)? \[Retry (?P<tried>\d{1,3})/(?!(?P=tried)\])|"
-              r"Retrying \(Retry\(total=\d",),
+              r"Retrying \(Retry\(total=\d",
+            r"ERROR Error while calling W&B API.{0,200}<Response \[5\d\d\]>|"
+              r"api: retrying (?:HTTP )?error.{0,300}wandb"),
         examples=("'(ReadTimeoutError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Read "
               "timed out. (read timeout=10)\"), '(Request ID: 1)')' thrown while requesting HEAD "
               "https://huggingface.co/a/b/resolve/main/config.json",
-            "Retrying in 1s [Retry 1/5]."),
-        why="A request to the hub failed and is tried again; only an exception after the last try "
-            "ends the program.",
+            "Retrying in 1s [Retry 1/5].",
+            "wandb: ERROR Error while calling W&B API: context deadline exceeded (<Response "
+              "[500]>)",
+            '{"level":"INFO","msg":"api: retrying HTTP error","status":502,'
+              '"url":"https://api.wandb.ai/files"}'),
+        why="A request to a server (the hub, Weights & Biases) failed and is tried again; only an "
+            "exception after the last try ends the program. What wandb could not send stays in "
+            "its directory: wandb sync --sync-all.",
         fix="", role="harmless",
     ),
     Cause(id="tokenizers-forked",
@@ -140,12 +135,19 @@ ROWS = (
         why="The loss scale is being calibrated; a collapse is reported by its own check.",
         fix="", role="harmless", sources=("torch-grad-scaler",),
     ),
-    Cause(id="destroy-process-group",
-        messages=(r"destroy_process_group\(\) was not called before program exit",),
+    Cause(id="notices-of-the-end",
+        messages=(r"destroy_process_group\(\) was not called before program exit",
+            r"can only test a child process",
+            r"resource_tracker: There appear to be \d{1,9} leaked"),
         examples=("[rank0]:[W1] Warning: WARNING: destroy_process_group() was not called before "
-              "program exit, which can leak resources.",),
-        why="A warning at the end of the process.",
-        fix="", role="harmless", sources=("torch-distributed",),
+              "program exit, which can leak resources.",
+            "AssertionError: can only test a child process",
+            "UserWarning: resource_tracker: There appear to be 6 leaked semaphore objects to "
+              "clean up at shutdown"),
+        why="Warnings of processes that end, and of an iterator of a DataLoader that is deleted "
+            "in a process that did not make it (tqdm, a notebook). Leaked objects follow from a "
+            "crash or a kill above the line.",
+        fix="", role="harmless", sources=("torch-distributed", "python-multiprocessing"),
     ),
     Cause(id="notices-of-the-start",
         messages=(r"Setting OMP_NUM_THREADS environment variable for each process to be 1",
@@ -208,20 +210,6 @@ ROWS = (
               "rate scheduler initialization.",),
         why="A library wrapped the optimizer; the order of the calls is right.",
         fix="", role="harmless", sources=("torch-lr-scheduler",),
-    ),
-    Cause(id="worker-of-another-process",
-        messages=(r"can only test a child process",),
-        examples=("AssertionError: can only test a child process",),
-        why="An iterator of a DataLoader is deleted in a process that did not make it (tqdm, a "
-            "notebook, another loader's worker); the training goes on.",
-        fix="", role="harmless", sources=("python-multiprocessing",),
-    ),
-    Cause(id="leaked-semaphores",
-        messages=(r"resource_tracker: There appear to be \d{1,9} leaked",),
-        examples=("UserWarning: resource_tracker: There appear to be 6 leaked semaphore objects to "
-              "clean up at shutdown",),
-        why="Processes ended without cleaning up: it follows from a crash or a kill above it.",
-        fix="", role="harmless",
     ),
     Cause(id="array-not-writable",
         messages=(r"The given NumPy (?:array|array is) ?(?:is )?not writ",),

@@ -120,6 +120,7 @@ ROWS = (
     Cause(id="gpu-order-differs",
         messages=("a number stands for another one in CUDA",),
         examples=("GPUs of 2 kinds, and a number stands for another one in CUDA",),
+        sources=("cuda-environment",),
         why="CUDA numbers the fastest GPU 0, nvidia-smi by the address on the bus: among "
             "different GPUs CUDA_VISIBLE_DEVICES=0 is another one than GPU 0 of nvidia-smi.",
         fix="export CUDA_DEVICE_ORDER=PCI_BUS_ID before the program starts, so that both count "
@@ -151,6 +152,7 @@ ROWS = (
     Cause(id="driver-starts-slowly",
         messages=(r"nvidia-smi takes \d{1,4} s, and persistence mode is off",),
         examples=("nvidia-smi takes 41 s, and persistence mode is off",),
+        sources=("driver-persistence",),
         why="Without persistence mode the driver initializes every GPU anew for each first "
             "process: the start of each job and of each tool takes that long.",
         fix="Switch it on: sudo nvidia-smi -pm 1, and for good sudo systemctl enable --now "
@@ -170,20 +172,6 @@ ROWS = (
         commands=("iostat -x 2 3",
             "df -h DATA; findmnt -T DATA"),
         owner=Owner.ENVIRONMENT, role="warning", next_check="DSK002"),
-    Cause(id="network-storage-hangs",
-        messages=(r"file server \S{1,80} does not respond",
-            r"LustreError: .{0,120}(?:evicted|rc = -1\d\d)|Lustre: .{0,80}Connection to "
-            r".{0,80}was lost"),
-        examples=("file server nas01 does not respond",
-            "LustreError: 167-0: scratch-OST0012: This client was evicted by scratch-OST0012"),
-        why="A network file system does not answer: what reads or writes there waits in the "
-            "kernel (state D) and cannot be killed.",
-        fix="Restore the server or the network between; the waiting processes then go on or can "
-            "be ended. Else reboot, and resume from the last complete checkpoint. The GPUs and "
-            "NCCL's timeout have no part in it. Rented: ask the provider.",
-        commands=("ps -eo pid,stat,wchan:20,cmd | grep ' D'",
-            "nfsstat -m; showmount -e SERVER"),
-        owner=Owner.MACHINE),
     Cause(id="network-link-slow",
         messages=(r"runs at \d{2,4} Mb/s, and the ranks talk over it",),
         examples=("eno1 runs at 1000 Mb/s, and the ranks talk over it",),

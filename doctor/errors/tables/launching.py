@@ -7,7 +7,7 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="launched-wrongly",
-        refines=("missing-key", "import-failed", "attribute-missing", "property-raised"),
+        refines=("missing-key", "import-failed", "attribute-missing"),
         wordings=(
             Wording(r"KeyError: 'SLURM_\w{1,30}'",
                 "KeyError: 'SLURM_NTASKS'",
@@ -285,6 +285,21 @@ ROWS = (
         errors=("RuntimeError",), refines=("cuda-unavailable", "gpu-not-visible"),
         messages=("invalid device ordinal|But your machine only has: ",),
         examples=("RuntimeError: CUDA error: invalid device ordinal",),
+        wordings=(
+            Wording(r"(?:p2p|shm)\.cc:\d{1,5} NCCL WARN Cuda failure (?:\d{1,3} )?'invalid device "
+                "ordinal",
+                "n1:8:9 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device "
+                    "ordinal'",
+                "Each process sees a GPU of its own alone, and NCCL cannot open that of the "
+                    "other rank for a copy within the node: the scheduler binds GPUs to tasks "
+                    "(--gpus-per-task, --gpu-bind), or CUDA_VISIBLE_DEVICES has one number for "
+                    "each rank. The device that the program selects is right.",
+                "Let every task see all GPUs of the node, and select by LOCAL_RANK: Slurm "
+                    "--gpus-per-node=N or --gres=gpu:N with --gpu-bind=none in place of "
+                    "--gpus-per-task, no CUDA_VISIBLE_DEVICES for each rank. NCCL_P2P_DISABLE=1 "
+                    "avoids it, slowly.",
+                ("nvidia-smi -L", 'echo "$CUDA_VISIBLE_DEVICES"',)),
+        ),
         why="A process selects a GPU number that it does not see: more processes than GPUs on "
             "the node, the global RANK in place of LOCAL_RANK, a fixed cuda:N, or "
             "CUDA_VISIBLE_DEVICES, which makes the visible GPUs count from 0; Lightning's "
@@ -296,37 +311,4 @@ ROWS = (
         commands=("nvidia-smi -L",
             'echo "$CUDA_VISIBLE_DEVICES"'),
         sources=("cuda-errors",), owner=Owner.ENVIRONMENT, next_check="GPU001"),
-    Cause(id="peer-gpu-hidden",
-        refines=("device-number-too-high", "cuda-unavailable", "gpu-not-visible", "nccl-error"),
-        messages=(r"(?:p2p|shm)\.cc:\d{1,5} NCCL WARN Cuda failure (?:\d{1,3} )?'invalid device "
-            r"ordinal",),
-        examples=("n1:8:9 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device "
-            "ordinal'",),
-        why="Each process sees a GPU of its own alone, and NCCL cannot open that of the other "
-            "rank for a copy within the node: the scheduler binds GPUs to tasks "
-            "(--gpus-per-task, --gpu-bind), or CUDA_VISIBLE_DEVICES has one number for each "
-            "rank. The device that the program selects is right.",
-        fix="Let every task see all GPUs of the node, and select by LOCAL_RANK: Slurm "
-            "--gpus-per-node=N or --gres=gpu:N with --gpu-bind=none in place of "
-            "--gpus-per-task, no CUDA_VISIBLE_DEVICES for each rank. NCCL_P2P_DISABLE=1 avoids "
-            "it, slowly.",
-        commands=("nvidia-smi -L",
-            'echo "$CUDA_VISIBLE_DEVICES"'),
-        owner=Owner.ENVIRONMENT),
-    Cause(id="parameter-ready-twice",
-        errors=("RuntimeError",), refines=("autograd-misuse",),
-        messages=("Expected to mark a variable ready only once",
-            r"has already been reduced\. Gradient computed twice"),
-        examples=("AssertionError: The parameter 447 has already been reduced. Gradient "
-            "computed twice for this partition.",
-            "RuntimeError: Expected to mark a variable ready only once. This error is caused by "
-            "one of the following reasons: 1) Use of a module parameter outside the `forward` "
-            "function."),
-        why="Under DistributedDataParallel a parameter got its gradient twice in one backward: "
-            "reentrant checkpointing, a layer that is called several times under checkpointing, "
-            "or find_unused_parameters=True beside checkpointing.",
-        fix='Use non-reentrant checkpointing: gradient_checkpointing_kwargs={"use_reentrant": '
-            "False}, or checkpoint(..., use_reentrant=False). Otherwise switch "
-            "find_unused_parameters off, or give DDP static_graph=True where every step has the "
-            "same graph."),
 )  # fmt: skip

@@ -35,6 +35,7 @@ ROWS = (
         examples=("mlflow.exceptions.MlflowException: (sqlite3.OperationalError) database is "
             "locked",
             "sqlite3.OperationalError: database is locked"),
+        sources=("sqlite-faq",),
         why="An SQLite file takes one writer at a time, and several ranks, trials or runs write to "
             "it, or it lies on a network file system, where its locks do not work.",
         fix="Write from rank 0 alone, and keep the file on a local disk. For several writers use a "

@@ -223,14 +223,25 @@ ROWS = (
                 ("export HF_DATASETS_CACHE=/local/hf_datasets",),
                 owner=Owner.JOB,
                 more=("ImportError: /nfs/cache/ops/fused.so: cannot stat shared object: Stale "
-                    "file handle",))),
+                    "file handle",)),
+            Wording(r"file server \S{1,80} does not respond|LustreError: .{0,120}(?:evicted|rc = "
+                r"-1\d\d)|Lustre: .{0,80}Connection to .{0,80}was lost",
+                "file server nas01 does not respond",
+                "A network file system does not answer: what reads or writes there waits in "
+                    "the kernel (state D) and cannot be killed.",
+                "Restore the server or the network between; the waiting processes then go on "
+                    "or can be ended. Else reboot, and resume from the last complete checkpoint. "
+                    "The GPUs and NCCL's timeout have no part in it. Rented: ask the provider.",
+                ("ps -eo pid,stat,wchan:20,cmd | grep ' D'", "nfsstat -m; showmount -e SERVER",),
+                more=("LustreError: 167-0: scratch-OST0012: This client was evicted by "
+                        "scratch-OST0012",))),
         why="A network file system or a disk stopped answering while the training used it: a "
             "server that restarted, a FUSE mount that ended, a device with errors.",
         fix="Look at the mount and the kernel log of the node that the line is from, mount it "
             "anew, and resume from the last complete checkpoint.",
         commands=("mount | grep -E 'nfs|fuse|lustre'",
             "sudo dmesg -T | tail -50"),
-        yields_to=("file-system-failed", "network-storage-hangs"),
+        yields_to=("file-system-failed",),
         owner=Owner.MACHINE, retry="node"),
     Cause(id="nccl-system-error",
         refines=("nccl-error",),

@@ -106,6 +106,7 @@ ROWS = (
                 "Look for the first value that is not finite before this line "
                 "(torch.isfinite(x).all()), and compute in fp32: an overflow of fp16 or a "
                 "division by zero comes first."),),
+        sources=("torch-cholesky",),
         why="A matrix is singular or has an eigenvalue of 0 or less, so it has no such "
             "factorization.",
         fix="Add a small multiple of the identity before this operation, x + 1e-4 * "

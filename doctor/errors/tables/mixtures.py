@@ -27,7 +27,7 @@ ROWS = (
     ),
     Cause(id="architecture-unknown",
         errors=("ValueError", "KeyError", "NotImplementedError", "RuntimeError"),
-        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        refines=("missing-key", "absent-in-samples"),
         messages=("but Transformers does not recognize this architecture",
             r"Model architectures? \[.{1,120}\] (?:are|is) not supported",
             r"is not supported in your current \w{3,30} version",

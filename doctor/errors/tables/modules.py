@@ -74,6 +74,7 @@ ROWS = (
         errors=("RecursionError",),
         messages=(r"maximum recursion depth exceeded",),
         examples=("RecursionError: maximum recursion depth exceeded",),
+        sources=("python-exceptions",),
         why="A function calls itself without an end.",
         fix="Look for a function that calls itself: a forward that calls self(x), or a "
         "__getattr__ that reads an attribute which is not there yet (nn.Module needs "

@@ -8,8 +8,7 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="name-moved",
         refines=("import-failed", "name-not-in-package", "api-changed", "attribute-missing",
-            "property-raised", "call-arguments", "factory-with-parameters",
-            "compiled-part-missing"),
+            "call-arguments", "compiled-part-missing"),
         wordings=(
             Wording(r"cannot import name '(?:AdamW|shard_checkpoint|top_k_top_p_filtering|"
                 r"is_torch_greater_or_equal_than_\w{1,10}|is_flash_attn_available|"
@@ -185,7 +184,7 @@ ROWS = (
         yields_to=("torchvision-code-missing",),
         sources=("transformers-imports",), owner=Owner.ENVIRONMENT),
     Cause(id="module-hidden-by-own-file",
-        refines=("import-failed", "package-is-hidden"),
+        refines=("import-failed", "api-changed", "attribute-missing"),
         errors=("AttributeError", "ImportError"),
         messages=(r"partially initialized module '[\w.]{1,100}'|most likely due to a circular "
               r"import",),
@@ -193,6 +192,30 @@ ROWS = (
               "(most likely due to a circular import)",
             "ImportError: cannot import name 'load_dataset' from partially initialized module "
               "'datasets' (most likely due to a circular import) (/home/jo/proj/datasets.py)"),
+        wordings=(
+            Wording("module 'torch' has no attribute "
+                "'(?:__version__|nn|Tensor|tensor|cuda|device|float32|int64|no_grad|utils|optim|l"
+                "oad|save|ones|zeros)'",
+                "AttributeError: module 'torch' has no attribute '__version__'",
+                "What was imported is not torch: a file torch.py or a directory torch in the "
+                    "working directory, or what an interrupted or failed installation left in "
+                    "site-packages. Every release since 0.4 has this name.",
+                "Look at which file it is, with the command. For None or a path of your own, "
+                    "rename that file or directory, or start elsewhere. Below site-packages: "
+                    "repeat python -m pip uninstall torch until none is left, delete what "
+                    "remains of its directory, and install it again.",
+                ('python -c "import torch; print(torch)"',),
+                owner=Owner.ENVIRONMENT),
+            Wording("is not an installed PyTorch",
+                "/work/torch/__init__.py is not an installed PyTorch",
+                "A file or directory called torch is found before PyTorch.",
+                "Another file or directory called torch is found before PyTorch, if "
+                    "that is installed: rename it, or remove its directory from "
+                    "PYTHONPATH.",
+                ('echo "$PYTHONPATH"',),
+                owner=Owner.ENVIRONMENT),
+        ),
+        sources=("python-exceptions",),
         why="A file or directory of your own has the name of a package (torch.py, datasets/, "
             "tokenizers.py) and is imported in its place; or two modules of the program import "
             "each other.",
@@ -202,8 +225,7 @@ ROWS = (
     ),
     Cause(id="argument-of-another-release",
         errors=("TypeError", "AttributeError"),
-        refines=("api-changed", "arguments-of-forward", "call-arguments",
-            "factory-with-parameters"),
+        refines=("api-changed", "arguments-of-forward", "call-arguments"),
         wordings=(
             Wording(r"forward\(\) got an unexpected keyword argument '(?:token_type_ids|"
                 r"num_items_in_batch|cache_position|position_ids|labels|inputs_embeds|"
@@ -277,6 +299,7 @@ ROWS = (
                 "apply_chat_template(..., return_dict=False).",
                 ("python -m pip show transformers",),
                 more=("AttributeError: 'BatchEncoding' object has no attribute 'shape'",))),
+        told_by="a release renamed, removed or added the argument",
         why="An argument that one library passes, or a file holds, is unknown to the release of "
             "the other one or to the code.",
         sources=("whisper-finetune-112", "transformers-7974")),

@@ -7,22 +7,6 @@ from doctor.errors.cause import Cause, Remedy, Wording
 from doctor.errors.tables.commands import LD_PATHS
 
 ROWS = (
-    Cause(id="python-unsupported",
-        errors=("ImportError",),
-        messages=("UnsupportedPython",),
-        examples=("UnsupportedPython: Python 3.6",),
-        why="The interpreter is older than torch supports.",
-        fix="Name the interpreter that trains with --python: torch 2 requires Python 3.8 or "
-            "newer.",
-        owner=Owner.ENVIRONMENT, next_check="TOR001"),
-    Cause(id="torch-shadowed",
-        errors=("ImportError",),
-        messages=("is not an installed PyTorch",),
-        examples=("/work/torch/__init__.py is not an installed PyTorch",),
-        why="A file or directory called torch is found before PyTorch.",
-        fix="Another file or directory called torch is found before PyTorch, if that is "
-            "installed: rename it, or remove its directory from PYTHONPATH.",
-        commands=('echo "$PYTHONPATH"',), owner=Owner.ENVIRONMENT, next_check="TOR001"),
     Cause(id="static-tls-block",
         errors=("ImportError", "OSError"),
         messages=("static TLS block",),
@@ -229,25 +213,9 @@ ROWS = (
         commands=("python -m pip show torch transformers",),
         title="All imports succeed", sources=("python-exceptions",),
         owner=Owner.ENVIRONMENT, code="LOG060"),
-    Cause(id="package-is-hidden",
-        refines=("api-changed", "attribute-missing"),
-        errors=("AttributeError",),
-        messages=(r"module 'torch' has no attribute '(?:__version__|nn|Tensor|tensor|cuda|device|"
-            r"float32|int64|no_grad|utils|optim|load|save|ones|zeros)'",),
-        examples=("AttributeError: module 'torch' has no attribute '__version__'",),
-        why="What was imported is not torch: a file torch.py or a directory torch in the working "
-            "directory, or what an interrupted or failed installation left in site-packages. Every "
-            "release since 0.4 has this name.",
-        fix="Look at which file it is, with the command. For None or a path of your own, rename "
-            "that file or directory, or start elsewhere. Below site-packages: repeat python -m pip "
-            "uninstall torch until none is left, delete what remains of its directory, and "
-            "install it again.",
-        commands=('python -c "import torch; print(torch)"',),
-        sources=("python-exceptions",), owner=Owner.ENVIRONMENT),
     Cause(id="api-changed",
         errors=("TypeError", "AttributeError"),
-        refines=("attribute-missing", "property-raised", "call-arguments",
-            "factory-with-parameters", "name-undefined"),
+        refines=("attribute-missing", "call-arguments", "name-undefined"),
         messages=(r"TypeError: (?:\w{1,40}\.)?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|"
             r"Tokenizer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|"
             r"ForSequenceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|"

@@ -105,13 +105,13 @@ ROWS = (
                 "convert the form.",
                 more=("ValueError: x_max is less than or equal to x_min for bbox (0.5, 0.2, "
                     "0.5, 0.4, 1).",))),
+        told_by="the number of classes stands in a configuration",
         why="A label is as large as the number of classes or larger: classes are counted from "
             "0, and the configuration names fewer than the data have.",
         sources=("torch-losses",)),
     Cause(id="saved-file-of-another-kind",
         errors=("AttributeError", "ModuleNotFoundError", "KeyError", "TypeError"),
-        refines=("attribute-missing", "property-raised", "missing-key",
-            "hook-on-a-replaced-layer", "absent-in-samples"),
+        refines=("attribute-missing", "missing-key", "absent-in-samples"),
         wordings=(
             Wording(r"Can't get attribute '\w{1,80}' on <module",
                 "AttributeError: Can't get attribute 'Net' on <module '__main__' from 'test.py'>",

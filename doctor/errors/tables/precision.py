@@ -190,6 +190,17 @@ ROWS = (
             "RuntimeError: index 5 is out of bounds for dimension 0 with size 3",
             "RuntimeError: Class values must be smaller than num_classes.",
             "Received a label value of 10 which is outside the valid range of [0, 10)."),
+        wordings=(
+            Wording("index out of range in self|index out of range: Tried to access index",
+                "IndexError: index out of range in self",
+                "An embedding got a number that it has no row for: a token id beyond the "
+                    "vocabulary, or a position beyond the model's length.",
+                "Compare input_ids.max() with model.get_input_embeddings().num_embeddings: "
+                    "after adding tokens call model.resize_token_embeddings(len(tokenizer)), and "
+                    "use the tokenizer of this model. If the ids fit, the text is longer than "
+                    "max_position_embeddings: truncation=True, "
+                    "max_length=tokenizer.model_max_length. Labels and categories begin with 0."),
+        ),
         why="On the CPU the same fault as a device-side assert: a token id beyond the "
             "embedding, a position beyond the context length, or a label outside the classes.",
         fix="Fix the index that exceeds its table: a token beyond the rows of the embedding "
@@ -200,18 +211,6 @@ ROWS = (
             "or of a node that a filter removed.",
         title="No index exceeds its table", sources=("r-bert-5", "transformers-11958"),
         next_check="CKP011", code="LOG048"),
-    Cause(id="embedding-index-beyond",
-        errors=("IndexError",), refines=("index-out-of-range",),
-        messages=("index out of range in self|index out of range: Tried to access index",),
-        examples=("IndexError: index out of range in self",),
-        why="An embedding got a number that it has no row for: a token id beyond the "
-            "vocabulary, or a position beyond the model's length.",
-        fix="Compare input_ids.max() with model.get_input_embeddings().num_embeddings: after "
-            "adding tokens call model.resize_token_embeddings(len(tokenizer)), and use the "
-            "tokenizer of this model. If the ids fit, the text is longer than "
-            "max_position_embeddings: truncation=True, max_length=tokenizer.model_max_length. "
-            "Labels and categories begin with 0.",
-        next_check="CKP011"),
     Cause(id="autograd-misuse",
         messages=(r"recomputed metadata: \{.shape.: torch\.Size\(\[0\]\)",
             "Trying to backward through the graph a second time",
@@ -236,6 +235,22 @@ ROWS = (
             "twice for this partition.",
             "RuntimeError: unscale_() has already been called on this optimizer since the last "
             "update()."),
+        wordings=(
+            Wording("Expected to mark a variable ready only once|"
+                r"has already been reduced\. Gradient computed twice",
+                "AssertionError: The parameter 447 has already been reduced. Gradient "
+                    "computed twice for this partition.",
+                "Under DistributedDataParallel a parameter got its gradient twice in one "
+                    "backward: reentrant checkpointing, a layer that is called several times "
+                    "under checkpointing, or find_unused_parameters=True beside checkpointing.",
+                "Use non-reentrant checkpointing: "
+                    'gradient_checkpointing_kwargs={"use_reentrant": False}, or checkpoint(..., '
+                    "use_reentrant=False). Otherwise switch find_unused_parameters off, or give "
+                    "DDP static_graph=True where every step has the same graph.",
+                more=("RuntimeError: Expected to mark a variable ready only once. This error "
+                        "is caused by one of the following reasons: 1) Use of a module parameter "
+                        "outside the `forward` function.",)),
+        ),
         why="The same graph was used twice, or a tensor that backward needs was changed. With "
             "DDP and reentrant checkpointing a parameter is marked ready twice.",
         fix="Call backward once per forward, or detach what is carried over steps; replace "

@@ -8,7 +8,7 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="quantized-training",
         errors=("ValueError", "Exception", "RuntimeError", "ImportError"),
-        refines=("order-of-dimensions", "layer-size", "sizes-grown-before", "linear-unflattened"),
+        refines=("order-of-dimensions", "layer-size", "linear-unflattened"),
         wordings=(
             Wording("The model you want to train is loaded in 8-bit precision",
                 "ValueError: The model you want to train is loaded in 8-bit precision.  if you "

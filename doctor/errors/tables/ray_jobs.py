@@ -117,6 +117,7 @@ ROWS = (
             "Memory on the node (IP: 10.0.1.17, ID: 6a1f) where the task (actor ID: 3be3, "
             "name=RayTrainWorker.__init__, pid=18513, memory used=27.14GB) was running was "
             "118.62GB / 124.37GB (0.953767), which exceeds the memory usage threshold of 0.95."),
+        sources=("ray-oom-prevention",),
         why="Ray's memory monitor, not the kernel, ended a worker because the host memory of the "
             "node was nearly used up; dmesg says nothing of it.",
         fix="Read the table of processes below the message (PID, MEM(GB), COMMAND). Several "
@@ -128,17 +129,6 @@ ROWS = (
             "the kill to the kernel.",
         commands=("ray logs raylet.out -ip NODE_IP", "ray memory --stats-only"),
         next_check="MEM002"),
-    Cause(id="ray-actor-not-created",
-        refines=("actor-died",),
-        messages=("actor died because of an error raised in its creation task",),
-        examples=("ray.exceptions.RayActorError: The actor died because of an error raised in "
-            "its creation task, ray::LLMRayActor.__init__() (pid=433508)",),
-        why="The constructor of a Ray actor raised; its own exception stands at the end of the "
-            "lines of that pid.",
-        fix="Read the last exception with that pid (or the worker's log below "
-            "/tmp/ray/session_latest/logs) and explain that one: usually the package versions, "
-            "the GPU memory, or the model's path on that node.",
-        commands=("grep -l Error /tmp/ray/session_latest/logs/worker-*.err",)),
     Cause(id="engine-not-usable",
         errors=("RuntimeError", "ValueError", "ConnectionError"),
         wordings=(

@@ -56,20 +56,4 @@ ROWS = (
         commands=("rocminfo | grep -E 'Marketing|gfx'",
             "AMD_SERIALIZE_KERNEL=3 python train.py"),
         owner=Owner.ENVIRONMENT, next_check="TOR003"),
-    Cause(id="hip-no-code",
-        errors=("RuntimeError",),
-        messages=("hipErrorNoBinaryForGpu",
-            "HSA_STATUS_ERROR_INVALID_ISA"),
-        examples=("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
-            "Queue 0x7f aborting with error : HSA_STATUS_ERROR_INVALID_ISA: The instruction set "
-            "architecture is invalid. code: 0x100f"),
-        why="The ROCm build has no code for this GPU's architecture, or for another one that is "
-            "visible, often the processor's own GPU.",
-        fix="Hide GPUs that do not train with HIP_VISIBLE_DEVICES. If it is this GPU: install a "
-            "build with code for its gfx name (TOR003), or run the code of a similar one with "
-            "HSA_OVERRIDE_GFX_VERSION (10.3.0 for gfx103x, 11.0.0 for gfx110x; one of another "
-            "family aborts), which AMD does not support.",
-        commands=("rocminfo | grep -E 'Marketing|gfx'",
-            "export HIP_VISIBLE_DEVICES=0"),
-        sources=("pytorch-103973",), owner=Owner.ENVIRONMENT, next_check="TOR003"),
 )  # fmt: skip

@@ -54,6 +54,7 @@ ROWS = (
             "PMI2?_Init failed|PMIX ERROR: (?:UNREACHABLE|ERROR) in file",),
         examples=("but OMPI was not built with SLURM's PMI support and therefore cannot",
             "PMI2_Init failed to intialize.  Return code: 14"),
+        sources=("slurm-mpi",),
         why="srun starts the processes, and the MPI library of the program does not speak the "
             "protocol in which Slurm tells each its rank.",
         fix="See srun --mpi=list and choose what the library was built for (srun --mpi=pmix, or "

@@ -32,16 +32,6 @@ ROWS = (
         sources=("sliders-30",),
     ),
     Cause(
-        id="t5-in-fp16-without-bf16",
-        why="T5 was trained in bf16, and its activations exceed the largest number of fp16 "
-        "(65,504). The GPU of the run has no bf16.",
-        template="{model:T5} overflows in fp16 at any learning rate, and {gpu:the GPU} has no "
-        "bf16: train in fp32 (fp16=False) with a smaller batch and gradient accumulation, or on an "
-        "Ampere GPU or newer with bf16=True.",
-        role="setting",
-        sources=("flan-t5-bf16",),
-    ),
-    Cause(
         id="bf16-model-in-fp16-without-bf16",
         why="The weights were trained in bf16, and their activations exceed the largest number of "
         "fp16 (65,504). The GPU of the run has no bf16.",

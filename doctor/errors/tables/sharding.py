@@ -228,6 +228,18 @@ ROWS = (
             "SYSTEM_ERROR",
             "(raylet) A worker died or was killed while executing a task by an unexpected "
             "system error. Worker exit type: SYSTEM_ERROR"),
+        wordings=(
+            Wording("actor died because of an error raised in its creation task",
+                "ray.exceptions.RayActorError: The actor died because of an error raised in "
+                    "its creation task, ray::LLMRayActor.__init__() (pid=433508)",
+                "The constructor of a Ray actor raised; its own exception stands at the end "
+                    "of the lines of that pid.",
+                "Read the last exception with that pid (or the worker's log below "
+                    "/tmp/ray/session_latest/logs) and explain that one: usually the package "
+                    "versions, the GPU memory, or the model's path on that node.",
+                ("grep -l Error /tmp/ray/session_latest/logs/worker-*.err",),
+                owner=Owner.JOB),
+        ),
         why="A process of Ray ended without an exception that Ray could pass on: killed for "
             "host memory, crashed in native code, or its node went away.",
         fix="Read that actor's own log (worker-*.err under /tmp/ray/session_latest/logs, by the "

@@ -47,15 +47,6 @@ SAME_SIZE_EXAMPLE = (
 )
 
 ROWS = (
-    Cause(id="sizes-grown-before",
-        errors=("RuntimeError",),
-        messages=PRODUCT,
-        examples=PRODUCT_EXAMPLES,
-        why="Shapes [N] and [N, 1] broadcast to [N, N] in a line before, which torch allows; a "
-            "later line refuses the result.",
-        fix="Combine equal shapes: x[:, None] with [N, 1], or y.squeeze(1) with [N].",
-        told_by="the features are too many by the number of samples minus 1",
-    ),
     Cause(id="linear-unflattened",
         errors=("RuntimeError",),
         messages=PRODUCT,

@@ -7,8 +7,7 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="trainer-settings",
         errors=("ValueError", "AttributeError", "ConfigError"),
-        refines=("pip-refuses", "settings-refused", "api-changed", "attribute-missing",
-            "property-raised"),
+        refines=("pip-refuses", "settings-refused", "api-changed", "attribute-missing"),
         wordings=(
             Wording("load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",
                 "ValueError: --load_best_model_at_end requires the save and eval strategy to "
@@ -187,7 +186,7 @@ ROWS = (
         fix="Truncate: tokenizer(text, truncation=True, max_length=512), or split texts into "
             "pieces. It is no trouble where the ids are only counted or cut into blocks "
             "afterwards.",
-        explains=("embedding-index-beyond", "differing-sizes"),
+        explains=("index-out-of-range", "differing-sizes"),
         sources=("transformers-tokenization",), role="condition"),
     Cause(id="monitored-in-the-wrong-direction",
         messages=(r"monitor['\"]?[=:] ?['\"]?(?!neg)[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|"

@@ -98,6 +98,7 @@ ROWS = (
         errors=("RuntimeError", "NotImplementedError"),
         messages=(r"not implemented for '(?:BFloat16|Half|Float8_\w{4,10})'",),
         examples=("NotImplementedError: \"cdist_cuda\" not implemented for 'Half'",),
+        sources=("pytorch-101932",),
         why="torch has no kernel for this operation in half precision, and autocast does not "
             "convert its input.",
         fix="Compute this operation in fp32: torch has no kernel for it in half precision, and "

@@ -6,18 +6,6 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="property-raised",
-        errors=("AttributeError",),
-        messages=(r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|"
-            r"DistributedDataParallel'|OptimizedModule')[\w.]{1,80}' object has no attribute "
-            r"'\w+'",),
-        examples=("AttributeError: 'Net' object has no attribute 'scale'",),
-        told_by="the class defines the name with @property",
-        why="A @property of a module raised AttributeError inside; nn.Module then reports the "
-            "property itself as missing.",
-        fix="Call the property's function directly to see its own error: "
-            "type(module).name.fget(module).",
-        sources=("python-exceptions",)),
     Cause(id="attribute-missing",
         errors=("AttributeError",),
         messages=(r"'(?!AttributeDict'|NoneType'|DataParallel'|"
@@ -46,7 +34,9 @@ ROWS = (
         fix="Compare the name with what __init__ assigns (the class in the message is what the "
             "object is), and read a dict with value['name']. Where the class is not yours, the "
             "program and that library, or two parts of a repository, are of different releases: "
-            "update them together.",
+            "update them together. "
+            "A @property whose own code raises AttributeError is reported as "
+            "missing, too: type(x).NAME.fget(x) shows its error.",
         sources=("python-exceptions",)),
     Cause(id="name-undefined",
         errors=("NameError", "UnboundLocalError"),
@@ -108,6 +98,13 @@ ROWS = (
             "'(?:type|ABCMeta)' object is not subscriptable"),
         examples=("TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'",
             "TypeError: 'type' object is not subscriptable"),
+        wordings=(
+            Wording("UnsupportedPython",
+                "UnsupportedPython: Python 3.6",
+                "The interpreter is older than torch supports.",
+                "Name the interpreter that trains with --python: torch 2 requires "
+                    "Python 3.8 or newer."),
+        ),
         why="The code has annotations of a newer Python: int | None needs 3.10, list[int] 3.9.",
         fix="Run it with Python 3.10 or newer in a new environment, or install the release of "
             "the package in the frame above that supports this Python. In code of your own: "

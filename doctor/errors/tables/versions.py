@@ -8,7 +8,7 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="package-version-refused",
         errors=("ImportError", "AssertionError", "VersionConflict", "AttributeError"),
-        refines=("attribute-missing", "property-raised"),
+        refines=("attribute-missing",),
         messages=(r"is required for a normal functioning of this module|Found an incompatible "
               r"version of \w",
             r"is used but incompatible\. Please install",
@@ -174,7 +174,7 @@ ROWS = (
                     "apt install libgl1 libglib2.0-0.",
                 commands=("python -m pip install opencv-python-headless",))),
         why="Packages of several times or sources are in one environment.", owner=Owner.ENVIRONMENT,
-        refines=("import-failed", "name-not-in-package", "attribute-missing", "property-raised",
+        refines=("import-failed", "name-not-in-package", "attribute-missing",
             "library-does-not-fit"),
     ),
 )  # fmt: skip

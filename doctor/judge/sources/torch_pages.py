@@ -96,4 +96,10 @@ TORCH_PAGES = (
         f"{TORCH}/torch/nn/modules/batchnorm.py"),
     page("torch-linalg", "PyTorch: removed functions of linear algebra", "",
         f"{TORCH}/torch/_linalg_utils.py"),
+    Source("torch-numpy", "PyTorch: torch.Tensor.numpy", "",
+        "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html",
+        checked="2026-12-01"),
+    Source("torch-cholesky", "PyTorch: torch.linalg.cholesky", "Raises",
+        "https://docs.pytorch.org/docs/stable/generated/torch.linalg.cholesky.html",
+        checked="2026-12-01"),
 )  # fmt: skip
