@@ -43,7 +43,8 @@ WORDS = (
     (re.compile(r"must be Tensor, not NoneType"), "value-is-none"),
     (MANY, "unpacked-rows"),
     # Of five values four: step() of an older gym, which has a row of its own.
-    (re.compile(r"not enough values to unpack (?!\(expected 5, got 4\))"), "unpacked-rows"),
+    (re.compile(r"not enough values to unpack \(expected 5, got 4\)"), "simulator-not-usable"),
+    (re.compile(r"not enough values to unpack"), "unpacked-rows"),
     (
         re.compile(r"batch must contain tensors.{0,80}found <class '(?!NoneType)"),
         "batch-of-objects",

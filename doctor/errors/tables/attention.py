@@ -277,11 +277,18 @@ ROWS = (
                 "Load with dtype=torch.bfloat16 and train with bf16=True, run evaluation and "
                     'generation under torch.autocast("cuda", dtype=torch.bfloat16), or use '
                     'attn_implementation="sdpa". On the CPU: move model and batch to the GPU, and '
-                    "check that device_map left no layer there."),),
+                    "check that device_map left no layer there."),
+            Wording("TransformerEngine only supports softmax compute in FP32",
+                "AssertionError: TransformerEngine only supports softmax compute in FP32.",
+                "Megatron's layers of Transformer Engine compute the softmax of attention in "
+                    "float32, and the configuration does not ask for that.",
+                "Add --attention-softmax-in-fp32 to the arguments "
+                    "(attention_softmax_in_fp32=True in TransformerConfig).")),
         why="The kernel takes this argument in one dtype only.",
         fix="An attention mask: mask.bool(), or mask.to(query.dtype) for one that is added. "
             "cu_seqlens: .to(torch.int32). Norms on the CPU: keep their parameters in float32 "
             "(autocast does), or cast the input to the dtype of the weight.",
+        sources=("megatron-lm-791",),
     ),
     Cause(id="mask-refused",
         errors=("ValueError", "RuntimeError", "KeyError"),
