@@ -115,8 +115,8 @@ ROWS = (
                     "float32 on the CPU.",
                 ('python -c "import torch; print(torch.__version__, torch.version.cuda)"',
                     "nvidia-smi")),
-            Wording(r"INTERNAL ASSERT FAILED at .{0,80}(?:CUDACachingAllocator|driver_api)|"
-                r"NVML_SUCCESS == r",
+            Wording(r"(?<!captures_underway\.empty\(\)) INTERNAL ASSERT FAILED at "
+                r".{0,80}(?:CUDACachingAllocator|driver_api)|NVML_SUCCESS == r",
                 "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "
                     '"../c10/cuda/CUDACachingAllocator.cpp":838, please report a bug to PyTorch.',
                 "torch asks NVML about the GPU when memory is short, and NVML did not answer: the "

@@ -147,7 +147,9 @@ ROWS = (
                 "that does not help, check that tokenizer.model is in the directory and no Git "
                 "LFS pointer; or pass use_fast=False.",
                 ("python -m pip install sentencepiece tiktoken protobuf",),
-                owner=Owner.ENVIRONMENT),
+                owner=Owner.ENVIRONMENT,
+                more=("UnboundLocalError: local variable 'sentencepiece_model_pb2' referenced "
+                    "before assignment",)),
             Wording("'NoneType' object has no attribute '(?:image_processor|tokenizer|"
                 "feature_extractor|video_processor|image_seqlen|chat_template|model_max_length|"
                 "pad_token(?:_id)?|eos_token(?:_id)?|tokenize|encode|decode|image_token)'",

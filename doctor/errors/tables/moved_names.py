@@ -229,6 +229,13 @@ ROWS = (
                 "return_outputs=False, num_items_in_batch=None), likewise in training_step; or "
                 "install transformers<4.46 for code that you cannot change.",
                 ("python -m pip show transformers trl unsloth",)),
+            Wording(r"\blog\(\) takes 2 positional arguments but 3 were given",
+                "TypeError: DPOTrainer.log() takes 2 positional arguments but 3 were given",
+                "Where transformers' Trainer calls it: since 4.47 it passes the start time to log(), "
+                "which an older trl, or an overridden log(), does not take.",
+                "Upgrade trl, or the package in the last frame; else install transformers<4.47. "
+                "In a class of your own: def log(self, logs, start_time=None).",
+                ("python -m pip show transformers trl",)),
             Wording(r"Accelerator\.(?!__init__)\w{1,40}\(\) got an unexpected keyword|unexpected "
                 r"keyword argument '(?:dispatch_batches|keep_torch_compile|use_seedable_sampler|"
                 r"even_batches)'",
@@ -313,5 +320,5 @@ ROWS = (
         why="An argument that one library passes, or a file holds, is unknown to the release of "
             "the other one or to the code.",
         sources=("whisper-finetune-112", "transformers-7974", "accelerate-1550",
-            "gaussian-splatting-1032")),
+            "gaussian-splatting-1032", "qwen3-coder-394")),
 )  # fmt: skip

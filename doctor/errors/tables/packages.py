@@ -281,7 +281,7 @@ ROWS = (
             r"unexpected keyword",
             r"AttributeError: type object '\w{0,40}(?:Trainer|TrainingArguments|Config|Tokenizer|"
             r"Accelerator|Model)' has no attribute '\w{1,200}'",
-            r"module (?:diffusers|transformers|torchvision) has no attribute \w"),
+            r"module (?:diffusers|transformers|torchvision)[\w.]{0,100} has no attribute \w"),
         examples=("TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
             "AttributeError: module 'numpy' has no attribute 'object'",
             "AttributeError: 'LlamaAttention' object has no attribute 'rotary_emb'",

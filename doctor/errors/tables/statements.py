@@ -115,7 +115,7 @@ ROWS = (
     Cause(
         id="sizes-do-not-divide",
         messages=(
-            r"divisible by|(?:to|should) be a multiple of|must be a multiple|is not a "
+            r"divisible by|(?:to|should) be a multiple of|must be a multiple|\bnot (?:a )?"
             r"multiple of|must "
             r"divide\b",
         ),
