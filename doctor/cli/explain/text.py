@@ -133,8 +133,7 @@ def explain_nearest(text: str, is_message: bool) -> Explained:
     if not near and len(text) < 40:
         near = ", ".join(check_names.nearest(text, index.entries()))
     raise UserError(
-        f"nothing is known about {text.strip()[:80]!r}; "
-        + (f"nearest: {near}" if near else MORE)
+        f"nothing is known about {text.strip()[:80]!r}; " + (f"nearest: {near}" if near else MORE)
     )
 
 

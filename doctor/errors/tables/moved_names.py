@@ -67,15 +67,16 @@ ROWS = (
                     "with PILLOW_VERSION needs Pillow<7). In your own code: "
                     "load_state_dict_from_url is in torch.hub.",
                 ("python -m pip show torch torchvision Pillow",)),
-            Wording(r"operator torchvision::nms does not exist|Couldn't load custom C\+\+ ops|"
+            Wording(r"operator torchvision::nms|Couldn't load custom C\+\+ ops|"
                 r"Could not run 'torchvision::\w{2,40}' with arguments from the 'CUDA' backend",
                 "RuntimeError: operator torchvision::nms does not exist",
                 "The compiled part of torchvision was built for another torch than the installed "
                     "one: one of the two was upgraded alone.",
                 "Reinstall torchvision in the version of this torch, from the same index (0.19 for "
-                    "torch 2.4, 0.20 for 2.5, 0.21 for 2.6, and so on; torchaudio as well). TOR004 "
-                    "names it where both versions are known.",
-                ("python -m pip show torch torchvision",)),
+                    "torch 2.4, 0.20 for 2.5 and so on; 0.14 for torch 1.13 down to 0.5 for 1.4; "
+                    "torchaudio as well). TOR004 names it where both versions are known.",
+                ("python -m pip show torch torchvision",),
+                more=("RuntimeError: No such operator torchvision::nms",)),
             Wording(r"module 'torchaudio' has no attribute|No module named 'torchaudio\.|cannot "
                 r"import name '\w{1,60}' from 'torchaudio",
                 "AttributeError: module 'torchaudio' has no attribute 'list_audio_backends'",
@@ -231,8 +232,8 @@ ROWS = (
                 ("python -m pip show transformers trl unsloth",)),
             Wording(r"\blog\(\) takes 2 positional arguments but 3 were given",
                 "TypeError: DPOTrainer.log() takes 2 positional arguments but 3 were given",
-                "Where transformers' Trainer calls it: since 4.47 it passes the start time to log(), "
-                "which an older trl, or an overridden log(), does not take.",
+                "Where transformers' Trainer calls it: since 4.47 it passes the start time to "
+                "log(), which an older trl, or an overridden log(), does not take.",
                 "Upgrade trl, or the package in the last frame; else install transformers<4.47. "
                 "In a class of your own: def log(self, logs, start_time=None).",
                 ("python -m pip show transformers trl",)),

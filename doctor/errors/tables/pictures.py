@@ -75,9 +75,10 @@ ROWS = (
                 "those of its class (80 of COCO) where the configuration gives it none, or where "
                 "an installed copy of the library is used in place of the edited one.",
                 "Give every dataset of the configuration your names: classes=('a', 'b') in train, "
-                "val and test, in mmdet 3 metainfo=dict(classes=('a', 'b')); one name needs a "
-                "comma, ('a',). Set num_classes of every head to their number. After an edit of "
-                "the library's files: pip install -v -e . in its directory.",
+                "val and test, in mmdet 3 metainfo=dict(classes=('a', 'b')), spelled as the "
+                "categories of the annotation file; one name needs a comma, ('a',). Set "
+                "num_classes of every head to their number. After an edit of the library's files: "
+                "pip install -v -e . in its directory.",
                 ('python -c "import mmdet; print(mmdet.__file__)"',)),
             Wording(r"Label class \d{1,6} exceeds|Possible class labels are|Class values must "
                 r"be smaller than num_classes",

@@ -143,8 +143,8 @@ ROWS = (
                       "5.29.3.",
                     "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'")),
             Wording(r"cannot import name '(?:AttrsDescriptor|triton_key|compile_ptx|ASTSource)'|No "
-                r"module named 'triton\.(?:ops|common|language\.extra|backends)|Cannot set attribute "
-                r"'src' directly",
+                r"module named 'triton\.(?:ops|common|language\.extra|backends)|"
+                r"Cannot set attribute 'src' directly",
                 "ImportError: cannot import name 'AttrsDescriptor' from 'triton.compiler.compiler'",
                 "triton is of another version than torch or the kernel package expects (triton.ops "
                     "went in 3.0 or soon after, AttrsDescriptor moved in 3.2).",

@@ -148,6 +148,8 @@ LOG_THREADS = (
         checked="2026-12-01"),
     thread("QwenLM/Qwen3-Coder", 394, "transformers 4.47 passes start_time to Trainer.log",
         checked="2026-12-01"),
+    thread("NVIDIA/gpu-operator", 729, "Symbols for GPL modules only and newer drivers",
+        checked="2026-12-01"),
     thread("bytedance/lightseq", 526, "Installed CUDA version does not match torch's"),
     Source("torch-multiprocessing", "PyTorch: multiprocessing",
         "Sharing CUDA tensors; Sharing strategies",
