@@ -28,7 +28,7 @@ LEAF = re.compile(
 )
 """Of a result of the forward pass the message names its function: "which is output 0 of"."""
 STEPS = re.compile(r"\benvs?\.(?:step|reset)\(")
-UNPACKED = re.compile(r"values to unpack \(expected [2-5]\b")
+UNPACKED = re.compile(r"values to unpack \(expected [245]\b")
 SHAPE = re.compile(
     r"^[^\n=]{1,120},[^\n=]{1,120}= ?[\w.\[\]'\"]{1,80}(?:\.shape|\.size\(\))[ \t]*$", re.MULTILINE
 )

@@ -39,7 +39,7 @@ ROWS = (
                 "Take an algorithm for this action space (DQN is for Discrete; SAC, TD3 and "
                 "DDPG are for Box; PPO takes both), or discretize it. For a saved policy make "
                 "the environment with the same wrappers, and load its VecNormalize statistics."),
-            Wording(r"values to unpack \(expected [2-5]",
+            Wording(r"values to unpack \(expected [245]",
                 "ValueError: not enough values to unpack (expected 5, got 4)",
                 "Where it is env.step() or env.reset(): gymnasium and gym 0.26 return five values "
                 "(obs, reward, terminated, truncated, info) and two (obs, info), older ones and "
