@@ -67,7 +67,8 @@ ROWS = (
                     "with PILLOW_VERSION needs Pillow<7). In your own code: "
                     "load_state_dict_from_url is in torch.hub.",
                 ("python -m pip show torch torchvision Pillow",)),
-            Wording(r"operator torchvision::nms|Couldn't load custom C\+\+ ops|"
+            Wording(r"No such operator torchvision::nms|operator torchvision::nms does not exist|"
+                r"Couldn't load custom C\+\+ ops|"
                 r"Could not run 'torchvision::\w{2,40}' with arguments from the 'CUDA' backend",
                 "RuntimeError: operator torchvision::nms does not exist",
                 "The compiled part of torchvision was built for another torch than the installed "
