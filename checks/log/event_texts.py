@@ -30,8 +30,13 @@ def refined(row: Cause, event: LogEvent) -> Cause:
     """The row that says more about this line than its class."""
     if not row.messages and (causes := causes_of(row, event)):
         return causes[0]
-    first = next(iter(with_message(text_of(event))), row)
+    first = next(iter(_rows_of(event)), row)
     return row if first.code or first.role == "harmless" else first
+
+
+def _rows_of(event: LogEvent) -> tuple[Cause, ...]:
+    """The rows of its lines; the program's own line, where it failed, may decide which leads."""
+    return with_message(text_of(event), around=event.groups.get("source", ""))
 
 
 def text_of(event: LogEvent) -> str:
@@ -90,7 +95,7 @@ def _asked(event: LogEvent) -> str:
 def causes_of(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
     """The causes that have the line as their message, of the same rows as `doctor explain`; the
     class itself first, unless it is for exceptions of no class."""
-    others = [each for each in with_message(text_of(event)) if each.fix and each.id != row.id]
+    others = [each for each in _rows_of(event) if each.fix and each.id != row.id]
     return (*((row,) if row.messages else ()), *others)[:MOST]
 
 

@@ -33,7 +33,7 @@ TRANSPOSED = re.compile(
 )
 """A Linear saves its weight as a transposed view; so does the product of a slice."""
 STEPS = re.compile(r"\benvs?\.(?:step|reset)\(")
-UNPACKED = re.compile(r"values to unpack \(expected [2-5]\b")
+UNPACKED = re.compile(r"values to unpack \(expected [245]\b")
 SHAPE = re.compile(
     r"^[^\n=]{1,120},[^\n=]{1,120}= ?[\w.\[\]'\"]{1,80}(?:\.shape|\.size\(\))[ \t]*$", re.MULTILINE
 )
@@ -48,7 +48,8 @@ WORDS = (
     (re.compile(r"must be Tensor, not NoneType"), "value-is-none"),
     (MANY, "unpacked-rows"),
     # Of five values four: step() of an older gym, which has a row of its own.
-    (re.compile(r"not enough values to unpack (?!\(expected 5, got 4\))"), "unpacked-rows"),
+    (re.compile(r"not enough values to unpack \(expected 5, got 4\)"), "simulator-not-usable"),
+    (re.compile(r"not enough values to unpack"), "unpacked-rows"),
     (
         re.compile(r"batch must contain tensors.{0,80}found <class '(?!NoneType)"),
         "batch-of-objects",

@@ -9,6 +9,7 @@ from doctor._util.owner import OWNERS
 from doctor._util.units import shown
 from doctor.facts.log import Log
 from doctor.judge.check import Check, Finding
+from doctor.log.collector import UNCAUGHT
 from doctor.report.explain import cited, table, wrapped
 from doctor.report.reason import reason_of
 
@@ -31,6 +32,10 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"{check.code} {check.slug}"
     if finding.places:
         yield from wrapped(shown(finding.places[0].text, 400), "  | ")
+    if check.slug == UNCAUGHT:
+        for place in finding.places[1:]:
+            said = f"{place.message}: {place.path}:{place.line}: {shown(place.text, 200)}"
+            yield from wrapped(said, "  | ")
     yield ""
     yield from wrapped(reason_of(finding), "")
     yield ""

@@ -52,6 +52,18 @@ def test_a_script_is_no_log(tmp_path: Path) -> None:
     assert err == "doctor: train.py is no log; doctor lint train.py reads it\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [("state, _ = env.reset()", "simulator-not-usable"), ("x, y = batch", "unpacked-rows")],
+)
+def test_the_programs_line_decides_between_rows(tmp_path: Path, line: str, row: str) -> None:
+    (tmp_path / "a.log").write_text(
+        f'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    {line}\n'
+        "ValueError: too many values to unpack (expected 2)\n"
+    )
+    assert f"({row}) ValueError" in triage(tmp_path / "a.log")[1]
+
+
 def test_one_value_is_no_curve(tmp_path: Path) -> None:
     (tmp_path / "one.log").write_text("step 1 loss 2.0\n")
     (tmp_path / "two.log").write_text("step 1 loss 2.0\nstep 2 loss 1.5\n")

@@ -20,6 +20,7 @@ NOT_HELPED = {
     },
     6: {"deepspeedai/DeepSpeed/issues/3377"},
     7: set(),
+    8: set(),
 }
 """Threads by set whose texts get a general answer, or a remedy in other words than the label's.
 What answers one has to take it off this list."""

@@ -142,6 +142,10 @@ def said_of(text: str) -> Explained:
          + "ValueError: too many values to unpack (expected 4)", "simulator-not-usable"),
         (FRAMES.format("main", "a, b, c, d = row")
          + "ValueError: too many values to unpack (expected 4)", "unpacked-rows"),
+        (FRAMES.format("main", "state, _ = env.reset()")
+         + "ValueError: too many values to unpack (expected 2)", "simulator-not-usable"),
+        (FRAMES.format("main", "x, y = batch")
+         + "ValueError: too many values to unpack (expected 2)", "unpacked-rows"),
         (INPLACE.format("[64, 128]", ""), "parameter-changed-before-backward"),
         (INPLACE.format("[64, 128]", ", which is output 0 of ReluBackward0,"),
          "value-changed-in-place"),
@@ -172,3 +176,19 @@ def test_the_whole_message_is_not_contradicted_by_its_first_line() -> None:
     answer = said_of(text).answer()
     assert "built for another CUDA" in answer
     assert "Install FFmpeg" not in answer
+
+
+def test_a_stack_of_no_known_cause_names_the_programs_last_frame() -> None:
+    stack = FRAMES.format("main", "inflate(model)") + (
+        '  File "/opt/lib/python3.10/site-packages/zork/core.py", line 14, in inflate\n'
+        "    raise ZorkError(text)\nzork.core.ZorkError: the blimp is not inflated"
+    )
+    assert "the last frame of the program: train.py:9: inflate(model)" in said_of(stack).answer()
+    known = FRAMES.format("main", "x, y = batch") + "ValueError: too many values to unpack"
+    assert "the last frame" not in said_of(known).answer()
+
+
+def test_an_assertion_of_the_allocator_is_memory_only_where_it_can_be() -> None:
+    failed = 'RuntimeError: {} INTERNAL ASSERT FAILED at "/c10/cuda/CUDACachingAllocator.cpp":838'
+    assert with_message(failed.format("NVML_SUCCESS == r"))[0].id == "out-of-memory-in-disguise"
+    assert with_message(failed.format("captures_underway.empty()")) == ()

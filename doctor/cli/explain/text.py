@@ -35,6 +35,7 @@ TRACEBACK = "Traceback (most recent call last):"
 FRAME = re.compile(r'^  File "[^"\n]{1,300}", line \d{1,6}, in ', re.MULTILINE)
 WORD = re.compile(r"[a-z0-9_]{2,}")
 PART = "recognized by a part of its message; paste the whole line to be sure"
+MORE = "paste the line with the error, or the whole traceback, or `doctor list`"
 MOST = 8
 """Checks that a keyword names."""
 MOST_NEAR = 3
@@ -132,8 +133,7 @@ def explain_nearest(text: str, is_message: bool) -> Explained:
     if not near and len(text) < 40:
         near = ", ".join(check_names.nearest(text, index.entries()))
     raise UserError(
-        f"nothing is known about {text.strip()[:80]!r}; "
-        + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
+        f"nothing is known about {text.strip()[:80]!r}; " + (f"nearest: {near}" if near else MORE)
     )
 
 

@@ -170,7 +170,8 @@ ROWS = (
         errors=("ZeroDivisionError", "RuntimeError"),
         messages=(r"ZeroDivisionError(?!\()", r"(?:division|modulo) by zero"),
         examples=("RuntimeError: ZeroDivisionError", "ZeroDivisionError: division by zero"),
-        why="Whole numbers are divided by 0, which raises; floats give inf.",
+        why="A number of Python, or whole numbers of a tensor, are divided by 0, which raises; "
+        "tensors of floats give inf.",
         fix="Look at why the divisor is 0: an empty group, a count or a length of 0, a schedule "
         "with T_max, step_size or total_steps of 0. Clamp it, divisor.clamp(min=1), or leave "
         "these elements out.",

@@ -116,8 +116,8 @@ ROWS = (
                     "float32 on the CPU.",
                 ('python -c "import torch; print(torch.__version__, torch.version.cuda)"',
                     "nvidia-smi")),
-            Wording(r"INTERNAL ASSERT FAILED at .{0,80}(?:CUDACachingAllocator|driver_api)|"
-                r"NVML_SUCCESS == r",
+            Wording(r"(?<!captures_underway\.empty\(\)) INTERNAL ASSERT FAILED at "
+                r".{0,80}(?:CUDACachingAllocator|driver_api)|NVML_SUCCESS == r",
                 "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "
                     '"../c10/cuda/CUDACachingAllocator.cpp":838, please report a bug to PyTorch.',
                 "torch asks NVML about the GPU when memory is short, and NVML did not answer: the "
@@ -278,11 +278,18 @@ ROWS = (
                 "Load with dtype=torch.bfloat16 and train with bf16=True, run evaluation and "
                     'generation under torch.autocast("cuda", dtype=torch.bfloat16), or use '
                     'attn_implementation="sdpa". On the CPU: move model and batch to the GPU, and '
-                    "check that device_map left no layer there."),),
+                    "check that device_map left no layer there."),
+            Wording("TransformerEngine only supports softmax compute in FP32",
+                "AssertionError: TransformerEngine only supports softmax compute in FP32.",
+                "Megatron's layers of Transformer Engine compute the softmax of attention in "
+                    "float32, and the configuration does not ask for that.",
+                "Add --attention-softmax-in-fp32 to the arguments "
+                    "(attention_softmax_in_fp32=True in TransformerConfig).")),
         why="The kernel takes this argument in one dtype only.",
         fix="An attention mask: mask.bool(), or mask.to(query.dtype) for one that is added. "
             "cu_seqlens: .to(torch.int32). Norms on the CPU: keep their parameters in float32 "
             "(autocast does), or cast the input to the dtype of the weight.",
+        sources=("megatron-lm-791",),
     ),
     Cause(id="mask-refused",
         errors=("ValueError", "RuntimeError", "KeyError"),

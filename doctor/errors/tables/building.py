@@ -96,14 +96,17 @@ ROWS = (
                 "after installing.",
                 ("ldconfig -p | grep -E 'libcuda|libcudart|libcurand'",),
                 more=("AssertionError: libcuda.so cannot found!",)),
-            Wording(r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file",
+            Wording(r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file|"
+                r"AT_CHECK.{0,3} was not declared in this scope",
                 "fatal error: THC/THC.h: No such file or directory",
                 "The extension's source is from before torch 1.11, which removed the THC "
-                "headers.",
-                "Use a newer version or fork of the extension, or install torch 1.10 or older; "
-                "by hand: remove the include, THCState and THCudaCheck, and use "
+                "headers, or before 1.5, which removed AT_CHECK.",
+                "Use a newer version or fork of the extension, or install a torch of its time "
+                "(1.10 or older for THC, 1.4 for AT_CHECK); by hand: write TORCH_CHECK for "
+                "AT_CHECK, remove the include, THCState and THCudaCheck, and use "
                 "ATen/cuda/CUDAContext.h and AT_CUDA_CHECK.",
-                ("python -m pip show torch",)),
+                ("python -m pip show torch",),
+                more=("deform_conv.cpp:574:3: error: 'AT_CHECK' was not declared in this scope",)),
             Wording(r"fatal error: (?!Python)\S{1,200}\.(?:h|hpp|cuh): No such file",
                 "csrc/a.cpp:1:10: fatal error: cusparse.h: No such file or directory",
                 "An extension is compiled, and a header is not installed: of the CUDA toolkit "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
@@ -149,7 +150,20 @@ ROWS = (
                 "Import the module that has @register_model for it before create_model (from "
                 "models import *); else compare with timm.list_models('*NAME*'), and upgrade: "
                 "python -m pip install -U timm.",
-                ('python -c "import timm; print(timm.__version__)"',)),),
+                ('python -c "import timm; print(timm.__version__)"',)),
+            Wording(r"(?:is|was) already registered (?:in|at)\b",
+                "KeyError: 'ConvWS is already registered in conv layer'",
+                "Two classes register under one name: of two packages (mmcv took over ConvWS from "
+                "mmdet, mmcls and mmseg had one of the same name), of an installed package and its "
+                "source directory, or of a notebook cell that was run again.",
+                "Install releases of one time (the library's page names the mmcv of each), or the "
+                "library's newest. Of an installed copy and a source directory keep one (pip "
+                "uninstall it, then pip install -v -e . in the directory). A class of your own "
+                "gets another name, or @REGISTRY.register_module(force=True).",
+                ("python -m pip list | grep -iE 'mm|detectron'",),
+                owner=Owner.ENVIRONMENT,
+                more=("AssertionError: An object named 'CBNet' was already registered in "
+                    "'BACKBONE' registry!",)),),
         messages=(r"is not in the [^\n]{0,60}registry|No object named .{1,120} found in "
             r".{1,60}registry|(?:is|was) not registered (?:in|with|as)|[Uu]nregistered (?:model|"
             r"dataset|class)",
@@ -164,7 +178,7 @@ ROWS = (
             "project's own package on PYTHONPATH), install the library of its scope, correct "
             "the name, or upgrade the library to the release that the configuration was written "
             "with (python -m pip install -U transformers for fields of config.json).",
-        sources=("python-exceptions",)),
+        sources=("python-exceptions", "mmdetection-3249")),
     Cause(id="missing-key",
         errors=("KeyError",),
         messages=("KeyError: (?!.?param 'initial_lr')"

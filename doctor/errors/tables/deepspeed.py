@@ -95,7 +95,14 @@ ROWS = (
                 "ranks; the last factor is the number of processes that really started.",
                 'Give two of the three and leave the third out, or set all to "auto" with the '
                 "Trainer and accelerate. If the last number is not your number of GPUs, start "
-                "with deepspeed, torchrun or accelerate launch.")),
+                "with deepspeed, torchrun or accelerate launch."),
+            Wording("we were given deepspeed configs in the deepspeed arguments and",
+                "AssertionError: Not sure how to proceed, we were given deepspeed configs in the "
+                "deepspeed arguments and deepspeed.initialize() function call",
+                "deepspeed.initialize() gets the configuration twice: as config=, and as the path "
+                "that args.deepspeed_config names.",
+                "Keep one: leave --deepspeed_config out of the command line where the code passes "
+                "config=, or leave config= (or args=) out of the call.")),
         why="DeepSpeed's configuration contradicts the Trainer's, the model, the number of "
             "ranks, or what its ZeRO stage allows.",
         sources=("deepspeed-3810", "deepspeed-2921", "deepspeed-batch")),

@@ -10,7 +10,7 @@ ROWS = (
         errors=("OSError", "EnvironmentError", "HFValidationError", "EntryNotFoundError",
             "RevisionNotFoundError", "HfHubHTTPError", "RepositoryNotFoundError", "ValueError",
             "TypeError", "Exception", "ImportError", "AttributeError"),
-        refines=("file-missing", "value-is-none", "module-without-return"),
+        refines=("file-missing", "value-is-none", "module-without-return", "name-undefined"),
         wordings=(
             Wording("Can't load (?:the )?(?:tokenizer|feature extractor|image processor|"
                 "processor|configuration|model) (?:for|of) '",
@@ -138,7 +138,7 @@ ROWS = (
                 owner=Owner.ENVIRONMENT),
             Wording("Couldn't instantiate the backend tokenizer from one of|Converting from "
                 "(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this "
-                "tokenizer from a slow version",
+                "tokenizer from a slow version|variable 'sentencepiece_model_pb2'",
                 "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
                 "`tokenizers` library serialization file",
                 "The model has no tokenizer.json, and the package that reads its vocabulary is "
@@ -147,7 +147,9 @@ ROWS = (
                 "that does not help, check that tokenizer.model is in the directory and no Git "
                 "LFS pointer; or pass use_fast=False.",
                 ("python -m pip install sentencepiece tiktoken protobuf",),
-                owner=Owner.ENVIRONMENT),
+                owner=Owner.ENVIRONMENT,
+                more=("UnboundLocalError: local variable 'sentencepiece_model_pb2' referenced "
+                    "before assignment",)),
             Wording("'NoneType' object has no attribute '(?:image_processor|tokenizer|"
                 "feature_extractor|video_processor|image_seqlen|chat_template|model_max_length|"
                 "pad_token(?:_id)?|eos_token(?:_id)?|tokenize|encode|decode|image_token)'",

@@ -64,12 +64,23 @@ ROWS = (
                     "not signed",
                     "Lockdown: modprobe: Loading of unsigned module is rejected",
                     "modprobe: ERROR: could not insert 'nvidia': Operation not permitted")),
+            Wording(r"module nvidia[\w-]{0,12}\.ko uses GPL-only symbol",
+                "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol "
+                "'rcu_read_unlock_strict'",
+                "The kernel gives a symbol to modules under the GPL only since an update, and this "
+                "release of the proprietary driver is older than that.",
+                "Install the newest release of the driver's branch (for rcu_read_lock and "
+                "rcu_read_unlock_strict 535.183 or newer), or the open kernel modules on Turing "
+                "and newer GPUs; until there is one, boot the previous kernel.",
+                ("uname -r",
+                    "dkms status")),
             Wording(r"Module nvidia\S{0,12} not found in directory|nvidia\S{0,12}: disagrees "
                 r"about version of symbol|Bad return status for module build on kernel|DKMS "
                 r"make\.log for nvidia|Unable to find the kernel source tree|"
                 r"[Yy]our kernel headers for kernel \S{1,60} cannot be found|"
                 r"\bnvidia/\d{3}\.[\d.]{1,12}: added\b|Could not resolve Linux kernel version|"
-                r"Unable to locate package linux-headers-|dkms built the module for",
+                r"Unable to locate package linux-headers-|dkms built the module for|performing the "
+                r"step: .{0,2}(?:Building kernel modules|Checking to see whether the nvidia)",
                 "modprobe: FATAL: Module nvidia not found in directory "
                 "/lib/modules/6.8.0-45-generic",
                 "No module of the driver was built for the kernel that runs: the kernel was "
@@ -86,6 +97,7 @@ ROWS = (
                     "Error! Your kernel headers for kernel 6.8.0-45-generic cannot be found at "
                     "/lib/modules/6.8.0-45-generic/build",
                     "nvidia/535.129.03: added",
+                    'ERROR: An error occurred while performing the step: "Building kernel modules"',
                     "E: Unable to locate package linux-headers-6.8.0-1024-aws",
                     "dkms built the module for 6.11.0-29-generic, and the kernel that runs is "
                     "6.14.0-33-generic")),
@@ -159,7 +171,7 @@ ROWS = (
         why="The driver's kernel module was not built for this kernel or GPU, may not be "
             "loaded, or cannot start the GPU.",
         yields_to=("gpu-of-virtual-machine", "driver-parts-differ", "gpu-firmware-not-booted"),
-        sources=("driver-mismatch",),
+        sources=("driver-mismatch", "gpu-operator-729"),
         owner=Owner.ENVIRONMENT),
     Cause(id="gpu-firmware-not-booted",
         messages=(r"failed to wait for GFW(?:_| )BOOT",),

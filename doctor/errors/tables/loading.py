@@ -164,6 +164,14 @@ ROWS = (
                 "A newer pyarrow removed the name, which an older datasets uses.",
                 "Upgrade datasets (pip install -U datasets), or install pyarrow<21.",
                 ("python -m pip show datasets pyarrow",)),
+            Wording(r"pyarrow\.lib\.\w{2,40} size changed, may indicate binary incompatibility",
+                "ValueError: pyarrow.lib.IpcWriteOptions size changed, may indicate binary "
+                    "incompatibility. Expected 88 from C header, got 72 from PyObject",
+                "The process has another pyarrow loaded than the installed one: pip replaced it "
+                    "while the notebook ran, or a package beside it (cudf) was built for another.",
+                "Restart the kernel or the session after the installation. If it persists, install "
+                    "datasets and pyarrow again together: pip install -U datasets pyarrow.",
+                ("python -m pip show datasets pyarrow",)),
             Wording(r"Dataset scripts are no longer supported",
                 "RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",
                 "datasets 4.0 runs no code of a dataset's repository.",

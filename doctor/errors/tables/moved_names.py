@@ -66,15 +66,17 @@ ROWS = (
                     "with PILLOW_VERSION needs Pillow<7). In your own code: "
                     "load_state_dict_from_url is in torch.hub.",
                 ("python -m pip show torch torchvision Pillow",)),
-            Wording(r"operator torchvision::nms does not exist|Couldn't load custom C\+\+ ops|"
+            Wording(r"No such operator torchvision::nms|operator torchvision::nms does not exist|"
+                r"Couldn't load custom C\+\+ ops|"
                 r"Could not run 'torchvision::\w{2,40}' with arguments from the 'CUDA' backend",
                 "RuntimeError: operator torchvision::nms does not exist",
                 "The compiled part of torchvision was built for another torch than the installed "
                     "one: one of the two was upgraded alone.",
                 "Reinstall torchvision in the version of this torch, from the same index (0.19 for "
-                    "torch 2.4, 0.20 for 2.5, 0.21 for 2.6, and so on; torchaudio as well). TOR004 "
-                    "names it where both versions are known.",
-                ("python -m pip show torch torchvision",)),
+                    "torch 2.4, 0.20 for 2.5 and so on; 0.14 for torch 1.13 down to 0.5 for 1.4; "
+                    "torchaudio as well). TOR004 names it where both versions are known.",
+                ("python -m pip show torch torchvision",),
+                more=("RuntimeError: No such operator torchvision::nms",)),
             Wording(r"module 'torchaudio' has no attribute|No module named 'torchaudio\.|cannot "
                 r"import name '\w{1,60}' from 'torchaudio",
                 "AttributeError: module 'torchaudio' has no attribute 'list_audio_backends'",
@@ -251,7 +253,14 @@ ROWS = (
                 "return_outputs=False, num_items_in_batch=None), likewise in training_step; or "
                 "install transformers<4.46 for code that you cannot change.",
                 ("python -m pip show transformers trl unsloth",)),
-            Wording(r"Accelerator\.\w{1,40}\(\) got an unexpected keyword argument|unexpected "
+            Wording(r"\blog\(\) takes 2 positional arguments but 3 were given",
+                "TypeError: DPOTrainer.log() takes 2 positional arguments but 3 were given",
+                "Where transformers' Trainer calls it: since 4.47 it passes the start time to "
+                "log(), which an older trl, or an overridden log(), does not take.",
+                "Upgrade trl, or the package in the last frame; else install transformers<4.47. "
+                "In a class of your own: def log(self, logs, start_time=None).",
+                ("python -m pip show transformers trl",)),
+            Wording(r"Accelerator\.(?!__init__)\w{1,40}\(\) got an unexpected keyword|unexpected "
                 r"keyword argument '(?:dispatch_batches|keep_torch_compile|use_seedable_sampler|"
                 r"even_batches)'",
                 "TypeError: Accelerator.unwrap_model() got an unexpected keyword argument "
@@ -275,6 +284,16 @@ ROWS = (
                 "null or false.",
                 ("python -m pip show peft",),
                 owner=Owner.ENVIRONMENT),
+            Wording(r"Accelerator\.__init__\(\) got an unexpected keyword argument "
+                r"'(?!dispatch_batches|even_batches|use_seedable)|keyword argument 'project_dir'",
+                "TypeError: Accelerator.__init__() got an unexpected keyword argument "
+                "'logging_dir'",
+                "The program gives Accelerator an argument that the installed accelerate does not "
+                "know any more, or not yet.",
+                "logging_dir was removed in favour of project_dir: rename it, or upgrade the "
+                "program. project_dir is unknown to an old accelerate: python -m pip install -U "
+                "accelerate. For others install the accelerate of the program's requirements.",
+                ("python -m pip show accelerate",)),
             Wording("unexpected keyword argument '(?:evaluation_strategy|max_seq_length|"
                 "dataset_text_field|tokenizer|no_cuda|logging_dir|overwrite_output_dir|"
                 "processing_class|packing|eval_packing|max_prompt_length)'",
@@ -287,7 +306,8 @@ ROWS = (
                 "processing_class is unknown to transformers below 4.46: upgrade it, or install "
                 "an older trl. Where the last frame is a library's own (trl calls "
                 "transformers), upgrade that library. Or install the versions that the code was "
-                "written for. overwrite_output_dir is gone in transformers 5: leave it out.",
+                "written for. overwrite_output_dir is gone in transformers 5: leave it out. Of "
+                "Accelerator() logging_dir is project_dir.",
                 ("python -m pip show transformers trl accelerate",)),
             Wording(r"inputs_tensor\.shape\[0\][\s\S]{0,300}tokenization_utils_base|"
                 r"'?BatchEncoding'? object has no attribute '?shape",
@@ -298,9 +318,32 @@ ROWS = (
                 "Unpack it: model.generate(**inputs); or pass inputs[\"input_ids\"], or "
                 "apply_chat_template(..., return_dict=False).",
                 ("python -m pip show transformers",),
-                more=("AttributeError: 'BatchEncoding' object has no attribute 'shape'",))),
-        told_by="a release renamed, removed or added the argument",
+                more=("AttributeError: 'BatchEncoding' object has no attribute 'shape'",)),
+            Wording(r"(?:Cluster|SageMaker)Config\.__init__\(\) got an unexpected keyword",
+                "TypeError: ClusterConfig.__init__() got an unexpected keyword argument "
+                "'downcase_fp16'",
+                "accelerate's own configuration file was written by another release, and has a "
+                "key that the installed one does not know.",
+                "Remove the line with that key from default_config.yaml (in "
+                "~/.cache/huggingface/accelerate, or the file of --config_file), or write the "
+                "file anew: accelerate config. With a key that is new, upgrade accelerate.",
+                ("accelerate env",),
+                owner=Owner.ENVIRONMENT),
+            Wording(r"GaussianRasteriz\w{2,20}\.\w{3,12}\(\) (?:got an unexpected|missing \d)",
+                "TypeError: GaussianRasterizationSettings.__new__() got an unexpected keyword "
+                "argument 'antialiasing'",
+                "The compiled rasterizer is that of another repository or commit: forks of "
+                "diff-gaussian-rasterization have one name, and the last one that was installed "
+                "replaces the others.",
+                "git submodule update --init --recursive, then install the repository's own again: "
+                "pip uninstall diff-gaussian-rasterization, pip install --no-build-isolation "
+                "submodules/diff-gaussian-rasterization (the directory of this repository). Use "
+                "an environment of its own for each repository.",
+                ("git submodule status",),
+                owner=Owner.ENVIRONMENT)),
+         told_by="a release renamed, removed or added the argument",
         why="An argument that one library passes, or a file holds, is unknown to the release of "
             "the other one or to the code.",
-        sources=("whisper-finetune-112", "transformers-7974")),
+        sources=("whisper-finetune-112", "transformers-7974", "accelerate-1550",
+            "gaussian-splatting-1032", "qwen3-coder-394")),
 )  # fmt: skip

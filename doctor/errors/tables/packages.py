@@ -174,6 +174,7 @@ ROWS = (
     Cause(id="name-not-in-package",
         refines=("import-failed",),
         messages=(r"cannot import name '\w{1,200}' from (?!partially)",
+            r"ImportError: cannot import name '\w{1,200}'(?! from)",
             r"No module named '(?:transformers|torch|torchvision|torchaudio|trl|peft|accelerate|"
             r"datasets|deepspeed|diffusers|huggingface_hub|vllm|pytorch_lightning|lightning|"
             r"bitsandbytes|triton|xformers|flash_attn|unsloth|unsloth_zoo|megatron|apex|"
@@ -182,6 +183,7 @@ ROWS = (
             r"torch_geometric|fairseq|speechbrain)\."),
         examples=("ImportError: cannot import name 'GRPOConfig' from 'trl' "
             "(/opt/trl/__init__.py)",
+            "ImportError: cannot import name '_worker_manager_loop'",
             "ModuleNotFoundError: No module named 'transformers.modeling_layers'",
             "ModuleNotFoundError: No module named 'lerobot.common'"),
         why="The package is installed, in a version that has no such name or module: older or "
@@ -196,7 +198,7 @@ ROWS = (
     Cause(id="import-failed",
         errors=("ImportError",),
         messages=(r"(?:ModuleNotFound|Import)Error: No module named '?(?P<module>[\w.]{1,200})'?",
-            r"ImportError: cannot import name '(?P<name>\w{1,200})' from",
+            r"ImportError: cannot import name '(?P<name>\w{1,200})'",
             r"ImportError: Using `\w{1,60}` requires|requires the following packages that were "
             r"not found",
             r"\S{1,200} requires the \S{1,200} library but it was not found"),
@@ -247,7 +249,7 @@ ROWS = (
             r"unexpected keyword",
             r"AttributeError: type object '\w{0,40}(?:Trainer|TrainingArguments|Config|Tokenizer|"
             r"Accelerator|Model)' has no attribute '\w{1,200}'",
-            r"module (?:diffusers|transformers|torchvision) has no attribute \w"),
+            r"module (?:diffusers|transformers|torchvision)[\w.]{0,100} has no attribute \w"),
         examples=("TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
             "AttributeError: module 'numpy' has no attribute 'object'",
             "AttributeError: 'LlamaAttention' object has no attribute 'rotary_emb'",

@@ -68,9 +68,20 @@ ROWS = (
                 "to the number of classes - 1 (also in the annotation files), and lengths "
                 "positive.",
                 ("cut -d' ' -f1 labels/*.txt | sort | uniq -c",)),
+            Wording(r"num_classes`? \(\d{1,5}\) in [\s\S]{1,120}does not matche?s? the length of",
+                "AssertionError: The `num_classes` (3) in Shared2FCBBoxHead of MMDataParallel "
+                "does not matches the length of `CLASSES` 80) in CocoDataset",
+                "The head has one number of classes, and the dataset has the names of another: "
+                "those of its class (80 of COCO) where the configuration gives it none, or where "
+                "an installed copy of the library is used in place of the edited one.",
+                "Give every dataset of the configuration your names: classes=('a', 'b') in train, "
+                "val and test, in mmdet 3 metainfo=dict(classes=('a', 'b')), spelled as the "
+                "categories of the annotation file; one name needs a comma, ('a',). Set "
+                "num_classes of every head to their number. After an edit of the library's files: "
+                "pip install -v -e . in its directory.",
+                ('python -c "import mmdet; print(mmdet.__file__)"',)),
             Wording(r"Label class \d{1,6} exceeds|Possible class labels are|Class values must "
-                r"be smaller than num_classes|num_classes`? \(\d{1,5}\) in [\s\S]{1,120}does "
-                r"not matche?s? the length of",
+                r"be smaller than num_classes",
                 "AssertionError: Label class 3 exceeds nc=3 in data.yaml. Possible class labels "
                 "are 0-2",
                 "A label is as large as the number of classes or larger: classes are counted "
@@ -79,9 +90,7 @@ ROWS = (
                 "renumber them from 0; an annotation tool may have added a class. one_hot needs "
                 "values from 0 to num_classes - 1, without -1 or 255 for ignored ones.",
                 ("cut -d' ' -f1 labels/*.txt | sort | uniq -c",),
-                more=("RuntimeError: Class values must be smaller than num_classes.",
-                    "AssertionError: The `num_classes` (3) in Shared2FCBBoxHead of "
-                    "MMDataParallel does not matches the length of `CLASSES` 80) in CocoDataset")),
+                more=("RuntimeError: Class values must be smaller than num_classes.",)),
             Wording("Expected [xy]_(?:min|max) for bbox",
                 "ValueError: Expected x_max for bbox (0.98, 0.4, 1.02, 0.5, 0) to be in the "
                 "range [0.0, 1.0], got 1.02.",

@@ -80,7 +80,8 @@ ROWS = (
             r"[Ee]xpected object of (?:scalar )?type \S{1,60} but got",
             "mat1 and mat2 must have the same dtype|expected m(?:at)?1 and m(?:at)?2 to have "
             "the same dtype",
-            r"Found dtype \w{1,40} but expected \w{1,40}",
+            r"Found dtype \w{1,40} but expected \w{1,40}|expected dtype \S{1,40} for .?\w{1,20}.? "
+            r"but got dtype",
             "[Ss]ource and destination dtypes match",
             "must have the same (?:scalar type|dtype)",
             r"Input type \((?!torch\.\w{1,30}Tensor\) and \w{4,6} type \((?:torch\.cuda|CUDA)|"
@@ -96,6 +97,7 @@ ROWS = (
             "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != "
             "c10::Half",
             "RuntimeError: Found dtype Double but expected Float",
+            "RuntimeError: expected dtype c10::Half for `end` but got dtype float",
             "RuntimeError: Expected object of scalar type Float but got scalar type Double",
             "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type "
             "(torch.cuda.HalfTensor) should be the same",

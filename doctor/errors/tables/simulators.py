@@ -9,7 +9,6 @@ ROWS = (
     Cause(id="simulator-not-usable",
         errors=("FatalError", "GLFWError", "ImportError", "RuntimeError", "AssertionError",
             "ValueError", "TypeError"),
-        refines=("unpacked-rows",),
         wordings=(
             Wording(r"gladLoadGL error|Could not (?:create|initialize) (?:EGL|GLFW|OpenGL|"
                 r"OSMesa)|Failed to (?:initialize|create) (?:EGL|GLFW|OpenGL|glfw)|GLFWError|"
@@ -40,13 +39,18 @@ ROWS = (
                 "Take an algorithm for this action space (DQN is for Discrete; SAC, TD3 and "
                 "DDPG are for Box; PPO takes both), or discretize it. For a saved policy make "
                 "the environment with the same wrappers, and load its VecNormalize statistics."),
-            Wording(r"unpack \(expected [45], got [45]\)|unpack \(expected [45]\)",
+            Wording(r"values to unpack \(expected [245]",
                 "ValueError: not enough values to unpack (expected 5, got 4)",
-                "Where it is env.step(): gymnasium returns five values (obs, reward, "
-                "terminated, truncated, info), the old gym four.",
-                "For env.step() bring both sides to one of them: gymnasium with five values, or "
-                "a wrapper for the old one; reset() of gymnasium returns obs and info. "
-                "Elsewhere assign as many names as there are parts."),
+                "Where it is env.step() or env.reset(): gymnasium and gym 0.26 return five values "
+                "(obs, reward, terminated, truncated, info) and two (obs, info), older ones and "
+                "environments written for them four and one.",
+                "For env.step() and env.reset() bring both sides to one of them: gymnasium (or "
+                "gym 0.26) where your own line has two names for reset() or five for step(); where "
+                "the last frame is gym's own, the environment is older: install the gym of its "
+                "requirements, or its newer release. Elsewhere assign as many names as there are "
+                "parts.",
+                ("python -m pip show gym gymnasium",),
+                more=("ValueError: too many values to unpack (expected 2)",)),
             Wording(r"Environment .{1,80} doesn't exist|NameNotFound|"
                 r"gym(?:nasium)?\.error\.\w{3,40}",
                 "gymnasium.error.NameNotFound: Environment `PongNoFrameskip` doesn't exist.",

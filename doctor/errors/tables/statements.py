@@ -115,7 +115,7 @@ ROWS = (
     Cause(
         id="sizes-do-not-divide",
         messages=(
-            r"divisible by|(?:to|should) be a multiple of|must be a multiple|is not a "
+            r"divisible by|(?:to|should) be a multiple of|must be a multiple|\bnot (?:a )?"
             r"multiple of|must "
             r"divide\b",
         ),
@@ -335,11 +335,25 @@ ROWS = (
             r"support item|argument of type '\w{1,60}' is not|unsupported operand type|can only "
             r"concatenate|unhashable type|must be real number|only length-1 arrays|object of type "
             r"'\w{1,60}' has no len)",
-            r"AttributeError: (?:can't set attribute|property '\w{1,60}' of )",
+            r"AttributeError: property '\w{1,60}' of ",
         ),
         examples=(
             "TypeError: argument of type 'KeyError' is not iterable",
             "AttributeError: property 'device' of 'Net' object has no setter",
+        ),
+        wordings=(
+            Wording(
+                r"AttributeError: (?:can't set attribute|property '\w{1,60}' of [^\n]{1,80} has no "
+                r"setter)",
+                "AttributeError: can't set attribute",
+                "The line assigns to a name that the class computes: a property without a setter, "
+                "often one that was an attribute in an older release, or a field of a namedtuple.",
+                "Assign to what it is computed from: tokenizer.max_len is model_max_length "
+                "(transformers 3 and newer), self.hparams = ... is self.save_hyperparameters(...) "
+                "(Lightning), a field of a namedtuple is value._replace(field=...). Give an "
+                "attribute of your own another name. If the line is a library's, upgrade it or "
+                "install the releases of the program's requirements.",
+            ),
         ),
         why="A value is of another kind than the line needs; the message names its kind.",
         fix="Print type(value) before the last frame that is yours: a tensor or an array where one "

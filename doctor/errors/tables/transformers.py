@@ -157,7 +157,8 @@ ROWS = (
                 "The value is not among the saved hyperparameters of the LightningModule.",
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
                 "__init__ take that name as an argument."),
-            Wording("`model` must be a `LightningModule`",
+            Wording("`model` must be a `LightningModule`|selected an invalid strategy name: "
+                "`strategy=<",
                 "TypeError: `model` must be a `LightningModule` or "
                 "`torch._dynamo.OptimizedModule`, got `Net`",
                 "Modules of lightning (lightning.pytorch) and of pytorch_lightning are different "

@@ -143,15 +143,19 @@ ROWS = (
                       "5.29.3.",
                     "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'")),
             Wording(r"cannot import name '(?:AttrsDescriptor|triton_key|compile_ptx|ASTSource)'|No "
-                r"module named 'triton\.(?:ops|common|language\.extra|backends)",
+                r"module named 'triton\.(?:ops|common|language\.extra|backends)|"
+                r"Cannot set attribute 'src' directly",
                 "ImportError: cannot import name 'AttrsDescriptor' from 'triton.compiler.compiler'",
                 "triton is of another version than torch or the kernel package expects (triton.ops "
                     "went in 3.0 or soon after, AttrsDescriptor moved in 3.2).",
                 "Install the triton that torch asks for (pip install torch again with "
                     "--force-reinstall, or the version that pip check names), and upgrade the "
-                    "package in the frame above: bitsandbytes 0.45 or newer for triton.ops.",
+                    "package in the frame above: bitsandbytes 0.45 or newer for triton.ops, "
+                    "whisper and xformers for 'src' (or triton 3.2, if torch is of its time).",
                 commands=("python -m pip check", "python -m pip show torch triton"),
-                more=("ModuleNotFoundError: No module named 'triton.ops'",)),
+                more=("ModuleNotFoundError: No module named 'triton.ops'",
+                    "AttributeError: Cannot set attribute 'src' directly. Use "
+                      "'_unsafe_update_src()' and manually clear `.hash` of all callersinstead.")),
             Wording(r"OMP: Error #15|MKL_THREADING_LAYER=INTEL is incompatible with libgomp",
                 "OMP: Error #15: Initializing libiomp5md.dll, but found libiomp5md.dll already "
                     "initialized.",
@@ -176,5 +180,6 @@ ROWS = (
         why="Packages of several times or sources are in one environment.", owner=Owner.ENVIRONMENT,
         refines=("import-failed", "name-not-in-package", "attribute-missing",
             "library-does-not-fit"),
+        sources=("xformers-1299",),
     ),
 )  # fmt: skip
