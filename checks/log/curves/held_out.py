@@ -14,6 +14,7 @@ from doctor.checks.log.curves.reading import (
     improves_beside,
     partner,
     place_at,
+    scores_better_since,
     step_at,
     values_of,
     worsens_beside,
@@ -89,8 +90,9 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
         fix=NEVER_BETTER if never and not alike else OVERFITS if alike else None,
         places=(place_at(held_out, at, "the best evaluation"),),
     )
-    if improves_beside(log, held_out) and not worsens_beside(log, held_out):
-        surer = "; a score of the evaluation is better than ever before: the model becomes too sure"
+    improves = improves_beside(log, held_out) and not worsens_beside(log, held_out)
+    if improves or scores_better_since(log, held_out, at):
+        surer = "; a score of the evaluation is better than it was there: the model is too sure"
         summary, fix = verdict.summary + surer, BY_SCORE
         return replace(verdict, status=Status.NOTE, summary=summary, fix=fix)
     return verdict if never else _selected(log, verdict)

@@ -42,7 +42,10 @@ class Columns:
         if all(not cell or NAME.fullmatch(cell) for cell in cells):
             self._begin(cells)
             return None
-        if not self.names or len(cells) > len(self.names) or not NUMBER.fullmatch(cells[0]):
+        missing = len(self.names) - len(cells)
+        if not self.names or missing < 0 or not NUMBER.fullmatch(cells[0]):
+            return None
+        if missing and not GAP.search(lower.strip()):  # which one it is cannot be told
             return None
         values: dict[str, float] = {}
         for curve, cell in zip(self.curves, cells, strict=False):

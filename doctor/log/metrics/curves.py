@@ -16,6 +16,9 @@ JOINED = 3
 """Lines within which rows of other metrics are of one step: a dictionary over several lines."""
 ENOUGH = 64
 """Values of the first rows of a file that are held in any case."""
+EPOCHS = 3
+"""Epochs by which their count falls where a training begins: the ranks of one differ by fewer. Our
+own number."""
 TOGETHER = 4 * MOST
 """Values of one metric in all files."""
 
@@ -155,6 +158,10 @@ class Curves:
     batch: int | None = None
     """Of the pass of an evaluation that the last row was of."""
     repeated: Repeated = field(default_factory=Repeated)
+    begun: list[int] = field(default_factory=list)
+    """Lines at which the count of epochs is back at its first number."""
+    _epochs: tuple[int, int] | None = None
+    """The first number, and the last one."""
     _rows: int = 0
     _series: dict[str, _Series] = field(default_factory=dict)
     _open: tuple[int, int, set[str]] = (0, -JOINED, set())
@@ -181,6 +188,13 @@ class Curves:
     def pass_over(self, rows: int) -> None:
         """Count rows, of which the last one may be read afterwards."""
         self._rows += rows
+
+    def count(self, epoch: int, line: int) -> None:
+        """The epoch of a row: where it falls back to the first one, another training begins."""
+        first, last = self._epochs or (epoch, epoch)
+        if epoch <= first <= last - EPOCHS:
+            self.begun.append(line)
+        self._epochs = min(first, epoch), epoch
 
     def add(self, step: int | None, row: dict[str, float], line: int = 0) -> None:
         """One row of metrics by their names in the log; unknown names are passed over."""

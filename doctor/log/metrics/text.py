@@ -50,14 +50,18 @@ the comma separates values.
 OTHER_LOSS = re.compile(
     rf"(?<![\w/.-])((?:[a-z]\w{{0,30}}[/_ -])?\w{{0,30}}loss\w{{0,30}}){_VALUE}(?![\w.])".encode()
 )
-"""A loss by any other name, `Tloss: 7.3` or `train/loss_ce=0.9`, for a log that has no known one."""
+"""A loss by any other name, `Tloss: 7.3` or `train/loss_ce=0.9`, where a log has no known one."""
 PARTS = re.compile(
     rf"(?:^|_)(?:{'|'.join(EVALUATION)}|best|min|lowest|kl\w?|adv\w*|reg\w*|aux\w*|commit\w*|gan|"
     r"d|g|disc\w*|gen\w*|entropy|policy|value|pg|vf|critic|actor)(?:_|$)"
 )
 """Words of losses that may rise in a healthy training, or are of an evaluation."""
-QUOTES = {"‘": "'", "’": "'", "“": '"', "”": '"'}
-"""What a text goes through on its way into a forum or a letter."""
+QUOTE, QUOTES = (
+    b"\xe2\x80",
+    [(typographic.encode(), b"'") for typographic in "\u2018\u2019\u201c\u201d"],
+)
+"""What becomes of quotation marks on the way into a forum or a letter."""
+EPOCH = re.compile(rb"\bepochs?['\"]?[ :=\[#-]{0,6}(\d{1,6})(?![\d%]|\.\d)")
 RATES = ("throughput", SPEED := "sample_rate")
 """How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
 UNIT_BEHIND = re.compile(
@@ -117,25 +121,29 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     lower = row[:LONGEST].lower()
     if SUMMARY in lower:
         return
-    if b"\xe2\x80" in lower:
-        for quote, ascii_quote in QUOTES.items():
-            lower = lower.replace(quote.encode(), ascii_quote.encode())
+    for quote, ascii_quote in QUOTES if QUOTE in lower else ():
+        lower = lower.replace(quote, ascii_quote)
+    if epoch := EPOCH.search(lower):
+        curves.count(int(epoch[1]), line)
     found, step = metrics_of(lower)
-    if speed := _with_unit(lower):
-        found.setdefault(RATES[not speed[2]], float(speed[1].replace(b",", b"")))
-    elif (each := SECONDS_EACH.search(lower)) and (seconds := float(each[1])):
-        found.setdefault(SPEED, 1 / (seconds * (MILLI if each[2] == b"ms" else 1)))
-    values = _of_one_kind(found, lower)
+    values = _of_one_kind(_speed(lower) | found, lower)
     if HELD_OUT in values:
         own = curves.repeated.fresh(lower.decode("utf-8", "replace"), {HELD_OUT: values[HELD_OUT]})
         values = {name: each for name, each in values.items() if name != HELD_OUT} | own
     if not any("loss" in name for name in found) and (other := _other_loss(lower)):
         curves.append(step, values | other, line)
-        return
-    if not values.keys() - {RATE, SPEED}:
-        return
-    again = _goes_on(values, lower, curves)
-    curves.append(step, values, line, again=again)
+    elif values.keys() - {RATE, SPEED}:
+        again = _goes_on(values, lower, curves)
+        curves.append(step, values, line, again=again)
+
+
+def _speed(lower: bytes) -> dict[str, float]:
+    """How fast it goes, by a number with its unit."""
+    if found := _with_unit(lower):
+        return {RATES[not found[2]]: float(found[1].replace(b",", b""))}
+    if (found := SECONDS_EACH.search(lower)) and (seconds := float(found[1])):
+        return {SPEED: 1 / (seconds * (MILLI if found[2] == b"ms" else 1))}
+    return {}
 
 
 def metrics_of(lower: bytes) -> tuple[dict[str, float], int | None]:
