@@ -47,16 +47,21 @@ class Columns:
             return None
         if missing and not GAP.search(lower.strip()):  # which one it is cannot be told
             return None
+        counts = self.names[0] in STEPS and cells[0].isdigit()
+        values = self._values(cells)
+        return (int(cells[0]) if counts else None, values) if values else None
+
+    def _values(self, cells: list[str]) -> dict[str, float]:
+        """Those of the curves; none where a cell is no number."""
         values: dict[str, float] = {}
         for curve, cell in zip(self.curves, cells, strict=False):
             number = NUMBER.fullmatch(cell)
             if cell and number is None:
-                return None
+                return {}
             if number and curve:
-                per_cent = 100 if number[1] and float(cell.rstrip("%")) <= 100 else 1
-                values.setdefault(curve, float(cell.rstrip("%")) / per_cent)
-        counts = self.names[0] in STEPS and cells[0].isdigit()
-        return int(cells[0]) if counts else None, values
+                value = float(cell.rstrip("%"))
+                values.setdefault(curve, value / 100 if number[1] and value <= 100 else value)
+        return values
 
     def _begin(self, cells: list[str]) -> None:
         """The head of a table, or the end of one."""
