@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from doctor.log.metrics.curves import STEPS, plain
-from doctor.log.metrics.scores import curve_of
 
 NAME = re.compile(r"[a-z][\w /().%@-]{0,40}")
 NUMBER = re.compile(r"[-+]?(?:nan|inf|\d{1,12}(?:\.\d{0,20})?(?:e[-+]?\d{1,3})?)(%?)")
@@ -29,6 +29,8 @@ def _cells(row: str) -> list[str]:
 class Columns:
     """The names of the last row that is a head of metrics."""
 
+    curve_of: Callable[[str], str]
+    """The curve of a name, "" for none."""
     names: tuple[str, ...] = ()
     curves: tuple[str, ...] = ()
 
@@ -65,6 +67,6 @@ class Columns:
 
     def _begin(self, cells: list[str]) -> None:
         """The head of a table, or the end of one."""
-        names, curves = tuple(map(plain, cells)), tuple(map(curve_of, cells))
+        names, curves = tuple(map(plain, cells)), tuple(map(self.curve_of, cells))
         is_head = any("loss" in curve for curve in curves) and (names[0] in COUNTS or curves[0])
         self.names, self.curves = (names, curves) if is_head else ((), ())

@@ -12,7 +12,8 @@ from typing import Any
 from doctor.log.blocks import Stream, blocks
 from doctor.log.metrics import tensorboard
 from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, Curves, plain
-from doctor.log.metrics.scores import EVALUATION, curve_of
+from doctor.log.metrics.scores import curve_of
+from doctor.log.metrics.text import EVALUATION
 
 TRAINER_STATE = 64 << 20
 """Bytes of a trainer_state.json that are read."""

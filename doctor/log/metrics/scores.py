@@ -11,6 +11,7 @@ from operator import itemgetter
 
 from doctor.log.metrics import beside, by_rank
 from doctor.log.metrics.beside import values_beside
+from doctor.log.metrics.columns import Columns
 from doctor.log.metrics.curves import ALIASES, Curves, plain
 from doctor.log.metrics.detector import Detector
 from doctor.log.metrics.text import EVALUATION, RATE, is_metric_row, metrics_of
@@ -138,10 +139,8 @@ def _without_unit(name: str) -> str:
 
 def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
     """Add what the lines name, each with its number, a row for each line."""
-    from doctor.log.metrics.columns import Columns  # which asks for curve_of
-
     lowered = [(number, line[:4096].lower()) for number, line in lines]
-    detector, columns, beside, has_loss = Detector(), Columns(), Beside(), None
+    detector, columns, beside, has_loss = Detector(), Columns(curve_of), Beside(), None
     for number, lower in lowered:
         values = detector.read(lower)
         for name, value in _values(lower):
