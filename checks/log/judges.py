@@ -79,8 +79,31 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
     noted = story.overcome or story.warnings
     also = " that ended the training" if noted else ""
     return unknown(
-        f"{_completed(log)}no known failure{also} in {read}; that is no proof of a healthy training"
+        f"{_completed(log)}no known failure{also} in {read}; that is no proof of a healthy "
+        f"training; {_metrics_of(log)}"
     )
+
+
+METRICS = {
+    "loss": ("loss", "mean_loss", "discriminator_loss"),
+    "evaluation": ("eval_loss", "score", "reward", "episode_reward"),
+    "learning rate": ("learning_rate",),
+    "speed": ("throughput", "sample_rate", "step_time", "iteration_time", "epoch_time"),
+}
+
+
+def _metrics_of(log: Log) -> str:
+    """What was read of the training itself, and what was not found."""
+    points: dict[str, int] = {}
+    for curve in log.curves:
+        name = curve.name.partition(":")[0]
+        kind = next((kind for kind, names in METRICS.items() if name in names), "")
+        points[kind] = max(points.get(kind, 0), curve.points)
+    found = [f"{kind} ({points[kind]:,} values)" for kind in METRICS if kind in points]
+    absent = ", ".join(kind for kind in METRICS if kind not in points)
+    if not found:
+        return f"no metric was read in it ({absent})"
+    return f"read: {', '.join(found)}{f'; not found: {absent}' if absent else ''}"
 
 
 def _unread(log: Log, read: str) -> Verdict | None:

@@ -211,7 +211,7 @@ class FileReader:
         scores = Curves(self.path, self.rank)
         rows = self.rows.rows()
         read_scores(rows, scores)
-        starts, scratch = runs_of(rows)
+        starts, scratch = runs_of(rows, self.curves.begun)
         named = {curve.name for curve in self.curves.curves()}
         events, harmless = self.collector.events(ended)
         file = LogFile(

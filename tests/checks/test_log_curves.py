@@ -789,3 +789,54 @@ def test_an_evaluation_loss_that_rises_while_its_score_improves(
     falls = curve("score:eval_accuracy", [80 - abs(at - 8) / 4 for at in range(40)])
     beside = with_curves(*log.curves, falls)
     assert findings(beside)["evaluation-rises"].status is Status.WARN
+
+
+@pytest.mark.parametrize(
+    ("loss", "accuracy", "status"),
+    [
+        (1.386, 0.249, Status.WARN),
+        (0.6925, 0.53, Status.WARN),
+        (1.386, 0.61, Status.PASS),  # the same level, and far better than a guess
+        (0.30, 0.251, Status.PASS),  # the loss knows better
+    ],
+)
+def test_an_accuracy_and_a_loss_of_one_guess(loss: float, accuracy: float, status: Status) -> None:
+    text = "".join(
+        f"epoch {n} loss {loss + n / 2000:.4f} val_loss {loss + n / 1000:.4f} "
+        f"val_acc {accuracy + n % 2 / 500:.4f}\n"
+        for n in range(6)
+    )
+    assert findings(read(log=text))["evaluation-stands-still"].status is status
+
+
+def test_a_rate_below_its_last_digit_is_no_failure() -> None:
+    def log(*rates: str) -> str:
+        return "".join(f"iter: {n} lr: {rate} loss: 0.7\n" for n, rate in enumerate(rates))
+
+    slug = "learning-rate-zero"
+    end = log(*["0.000001"] * 4, *["0.000000"] * 3)
+    assert findings(read(log=end))[slug].status is Status.NOTE
+    spent = log(*["0.000001"] * 4, *["0.000000"] * 9)
+    assert findings(read(log=spent))[slug].status is Status.FAIL
+    dropped = log(*["0.000100"] * 4, *["0.000000"] * 3)
+    assert findings(read(log=dropped))[slug].status is Status.FAIL
+
+
+def test_a_log_says_what_was_read_of_it() -> None:
+    summary = findings(read(log="loss: 1.0 lr: 0.1\n"))["first-cause"].verdict.summary
+    assert "read: loss (1 values), learning rate (1 values); not found: eval" in summary
+    assert "no metric was read" in findings(read(log="hello\n"))["first-cause"].verdict.summary
+
+
+def test_a_better_score_excuses_a_loss_that_rises() -> None:
+    def log(gain: float, rise: float) -> str:
+        return "".join(
+            f"epoch {n} loss {2 * 0.8**n:.4f} val_loss {1 + abs(n - 5) * rise:.4f} "
+            f"val_acc {0.7 + min(n, 10) * gain - n % 2 * gain:.4f}\n"
+            for n in range(20)
+        )
+
+    slug = "evaluation-rises"
+    assert findings(read(log=log(0.01, 0.05)))[slug].status is Status.NOTE
+    assert findings(read(log=log(0.0, 0.05)))[slug].status is Status.WARN
+    assert findings(read(log=log(0.01, 0.09)))[slug].status is Status.WARN

@@ -100,7 +100,8 @@ def test_a_plateau_beside_evaluations_that_became_better_is_none() -> None:
     good = [0.72 * (1 - math.exp(-(at + 1) / 4)) for at in range(60)]
     assert problems(read(log=log(good))) == {}
     guessing = [0.1 + at % 3 / 500 for at in range(60)]
-    assert problems(read(log=log(guessing))) == {"loss-plateau": Status.WARN}
+    both = {"loss-plateau": Status.WARN, "evaluation-stands-still": Status.WARN}
+    assert problems(read(log=log(guessing))) == both
 
 
 FALLS = [2.5 * math.exp(-at / 9) + 0.05 for at in range(60)]

@@ -68,6 +68,35 @@ def curve(log: Log, name: str) -> Curve:
         ),
         ("iter 3 loss 2.5, time 0.31", {"loss": 2.5}),  # a time alone may be anything
         ("[3/25] Loss_D: 0.7 Loss_G: 1.9", {"discriminator_loss": 0.7, "generator_loss": 1.9}),
+        ("Epoch [1]--->Tloss: 12.8", {"loss": 12.8}),
+        ("Epoch: 3 avg_loss_tgt: 299.8 time: 42.3s", {"loss": 299.8}),
+        ("step 3 kl_loss: 0.2 val/loss_ce: 0.5", {}),  # may rise, or are of an evaluation
+        (
+            "{\u2018loss\u2019: 1.4, \u2018learning_rate\u2019: 1e-05}",
+            {"loss": 1.4, "learning_rate": 1e-5},
+        ),
+        ("Epoch [1/300] - Train-Loss: 145.1, LR: [0.001]", {"loss": 145.1, "learning_rate": 1e-3}),
+        ("validation loss is: 0.25", {"eval_loss": 0.25}),
+        ("9/9 [==] - 13s 500ms/step - loss: 0.5", {"loss": 0.5, "sample_rate": 2.0}),
+        ("| 3/30 [00:01<00:09, 3.5it/s, loss=0.3]", {"loss": 0.3, "sample_rate": 3.5}),
+        ("Filter: 3/30 [00:01<00:09, 181.9it/s]", {}),  # a bar of anything
+        ("step:9/30 train_time:2166ms step_avg:240.5ms", {"step_time": 0.2405}),
+        (
+            "(epoch: 1, iters: 9, time: 1.5, data: 0.5) D_A: 0.9 G_A: 1.6",
+            {
+                "discriminator_loss": 0.9,
+                "generator_loss": 1.6,
+                "iteration_time": 1.5,
+                "data_time": 0.5,
+            },
+        ),
+        (
+            "| Epoch | Train Loss | Val Loss | Val Acc (%) |\n|---|---|---|---|\n"
+            "| 1 | 2.5 | 2.25 | 12.5 |",
+            {"loss": 2.5, "eval_loss": 2.25, "score:val acc (%)": 12.5},
+        ),
+        ("total loss\tctc loss\n46.5\t9.25", {"loss": 46.5}),
+        ("| model | loss | params |\n| a | 0.5 | 3 |", {}),  # a table of models
     ],
 )
 def test_metrics_of_a_line(line: str, expected: dict[str, object]) -> None:
@@ -79,6 +108,19 @@ def test_a_steps_number_is_taken_from_the_line() -> None:
     assert curve(log, "loss").steps == (10, 20)
     assert curve(log, "loss").lines == (1, 2)
     assert log.last_step == 20
+
+
+def test_rates_on_rows_of_their_own_count_between_losses() -> None:
+    row = "loss: {0}.5\n->>lr:0.000{0}\n"
+    assert len(curve(read_text("".join(map(row.format, range(1, 6)))), "learning_rate").values) == 5
+    groups = "Parameter Group\n    lr: 0.0\n" * 9  # the repr of an optimizer
+    assert not any(c.name == "learning_rate" for c in read_text(f"{groups}loss: 1.0\n").curves)
+
+
+def test_a_column_says_which_rows_are_of_an_evaluation(tmp_path: Path) -> None:
+    data = b"step,type,loss\n0,val,10.5\n1,train,9.5\n2,train,\n"
+    log = read_file(tmp_path / "metrics.csv", data)
+    assert [(c.name, c.values) for c in log.curves] == [("eval_loss", (10.5,)), ("loss", (9.5,))]
 
 
 HISTORY = [

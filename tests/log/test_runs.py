@@ -141,3 +141,15 @@ def test_the_curves_of_a_thousand_runs_are_those_of_each() -> None:
         assert norm.lines == parts[at].lines
         assert {*norm.values} == {round(1.0 + at, 2)}
     assert partner(log, loss, "grad_norm") is not parts[0]
+
+
+@pytest.mark.parametrize("head", ["FOLD {} - val: 9 samples\n", ""])
+def test_a_fold_and_a_count_of_epochs_begin_runs(head: str) -> None:
+    one = "".join(f"epoch {n} loss {10 * 0.9**n:.3f}\n" for n in range(60))
+    text = "".join(head.format(fold) + one for fold in range(2))
+    assert found("loss-spike", text).status is Status.PASS
+    assert read(log=text).files[0].starts[0] in (61, 62)
+    on = "Resuming from checkpoint epoch_60.pt\n"  # and begins over: no run of its own
+    assert not read(log=one + on + one).files[0].starts
+    ranks = "epoch 3 loss 1.0\nepoch 2 loss 1.1\nepoch 1 loss 2.0\n"  # one is behind
+    assert not read(log="epoch 1 loss 2.0\nepoch 2 loss 1.1\n" + ranks).files[0].starts

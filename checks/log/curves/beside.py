@@ -53,6 +53,7 @@ def checks_beside() -> Iterator[Check]:
             "of 0.5",
             "two of three are, at a low score, while the loss of the training halved",
             "a score that is printed with decimals rises above 100 %",
+            "an accuracy of 1/k beside a loss of ln k in the last third: a guess among k classes",
         ),
         fix=evaluations.SAME,
         commands=("doctor run --only SMK007",),

@@ -9,7 +9,14 @@ from collections import Counter
 from doctor.checks.log import series
 from doctor.checks.log.curves.held_out import NEVER_BETTER, halves
 from doctor.checks.log.curves.nonfinite import finite, hidden_nan
-from doctor.checks.log.curves.reading import each_curve, place_at, step_at, values_of
+from doctor.checks.log.curves.reading import (
+    each_curve,
+    finite_of,
+    partner,
+    place_at,
+    step_at,
+    values_of,
+)
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 from doctor.judge.combine import worst
@@ -83,7 +90,7 @@ def standing(log: Log) -> Verdict:
     """The worst of the loss and the scores of the evaluations."""
     names = dict.fromkeys(curve.name for curve in log.curves if curve.name.startswith(SCORE))
     verdicts = [
-        each_curve(log, name, lambda curve: _score(curve, halves(log, curve))) for name in names
+        each_curve(log, n, lambda c: _guessed(log, c) or _score(c, halves(log, c))) for n in names
     ]
     if any(curve.name == "eval_loss" for curve in log.curves):
         verdicts.append(each_curve(log, "eval_loss", _loss))
@@ -107,6 +114,36 @@ def _loss(curve: Curve) -> Verdict:
     if len(set(values)) > 1 or not _is_exact(values[0]):
         return ok("the loss of the evaluation changes")
     return _stands(curve, "the loss of the evaluation", SAME)
+
+
+def _guessed(log: Log, curve: Curve) -> Verdict | None:
+    """That the last third of the accuracies is 1/k and that of a loss ln k: two measures of one
+    guess among k classes."""
+    values, name = finite_of(curve)[0], curve.name.partition(":")[2]
+    if len(values) < FEWEST or not ACCURACIES.search(name) or min(values) <= 0:
+        return None
+    share = series.thirds(values)[1]
+    share /= 100 if max(values) > 1 else 1
+    classes = round(1 / share)
+    loss = partner(log, curve, "eval_loss") or partner(log, curve, "loss")
+    losses = finite_of(loss)[0] if loss else []
+    if classes < 2 or abs(classes * share - 1) > BY_CHANCE or not losses:
+        return None
+    level = series.thirds(losses)[1]
+    if abs(level / math.log(classes) - 1) > AT_LEVEL:
+        return None
+    return warn(
+        f"{name} is {share:.2%} and the loss {level:.4g} in the last third of {len(values):,} "
+        f"evaluations: a guess among {classes:,} classes has {1 / classes:.2%} and "
+        f"{math.log(classes):.4g}",
+        fix=SAME,
+        places=(place_at(curve, len(curve.values) - 1),),
+    )
+
+
+ACCURACIES = re.compile(r"(?<![a-z])(?:acc(?:uracy)?|top-?1|prec@1)(?![a-z])")
+BY_CHANCE, AT_LEVEL = 0.07, 0.015
+"""Shares by which an accuracy and a loss may differ from those of a guess. Our own numbers."""
 
 
 def _score(curve: Curve, trained: bool) -> Verdict:

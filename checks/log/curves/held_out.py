@@ -14,6 +14,7 @@ from doctor.checks.log.curves.reading import (
     improves_beside,
     partner,
     place_at,
+    scores_better_since,
     step_at,
     values_of,
     worsens_beside,
@@ -26,6 +27,9 @@ EVALUATIONS, AFTER = 6, 3
 RISEN, FAR_RISEN, TRAINED = 1.25, 1.5, 0.9
 """The last level of the evaluation by its best one, for a note and for a warning (other measures
 may still improve), and that of the training since then."""
+DOUBLED = 2.0
+"""Times its best level, from which on a loss has risen too far for a better score to excuse it. Our
+own number."""
 HALVED = 0.5
 """Of the training's loss, beside an evaluation that never improved. Our own number."""
 NEVER_BETTER = (
@@ -89,8 +93,10 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
         fix=NEVER_BETTER if never and not alike else OVERFITS if alike else None,
         places=(place_at(held_out, at, "the best evaluation"),),
     )
-    if improves_beside(log, held_out) and not worsens_beside(log, held_out):
-        surer = "; a score of the evaluation is better than ever before: the model becomes too sure"
+    improves = improves_beside(log, held_out) and not worsens_beside(log, held_out)
+    since = final < DOUBLED * values[best] and scores_better_since(log, held_out, at)
+    if improves or since:
+        surer = "; a score of the evaluation is better than it was there: the model is too sure"
         summary, fix = verdict.summary + surer, BY_SCORE
         return replace(verdict, status=Status.NOTE, summary=summary, fix=fix)
     return verdict if never else _selected(log, verdict)

@@ -20,6 +20,8 @@ from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 from doctor.log.metrics.text import RATES
 
+PARTS = {"step_time": "a step", "epoch_time": "an epoch"}
+"""Curves of times, which rise where the training gets slower."""
 SLOWER = 0.7
 """Share of the early throughput below which it is reported. Our own number."""
 STARTED, ENOUGH = 2, 10
@@ -32,7 +34,10 @@ MOSTLY, PARTLY = 0.5, 0.3
 def throughput_holds(log: Log) -> Verdict:
     own = {curve.name for curve in log.curves}
     name = next((each for each in RATES if each in own), "step_time")
-    return each_curve(log, name, lambda curve: _throughput(log, curve))
+    speed = each_curve(log, name, lambda curve: _throughput(log, curve))
+    if "epoch_time" not in own or speed.status in (Status.WARN, Status.NOTE):
+        return speed
+    return each_curve(log, "epoch_time", lambda curve: _throughput(log, curve))
 
 
 def _throughput(log: Log, curve: Curve) -> Verdict:
@@ -45,14 +50,15 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
     if states(log, "stages"):
         return skip("the log says that the training goes in stages, whose steps differ")
     values, places = finite_of(curve)
-    is_time = curve.name == "step_time"
-    lower = series.fell([1 / value for value in values if value] if is_time else values, SLOWER)
+    if curve.name in PARTS:
+        values = [1 / value for value in values if value]
+    lower = series.fell(values, SLOWER)
     if lower is None:
         return ok("the throughput is as high at the end as at the start")
     early, late = lower
     verdict = warn(
-        f"the time of a step rose from {1 / early:.4g} to {1 / late:.4g}"
-        if is_time
+        f"the time of {PARTS[curve.name]} rose from {1 / early:.4g} to {1 / late:.4g}"
+        if curve.name in PARTS
         else f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the "
         "early value expected",
         places=(place_at(curve, places[-1]),),

@@ -117,6 +117,28 @@ def learned_beside(log: Log, loss: Curve) -> bool:
     return False
 
 
+FEWER, AT_LAST = 0.95, 3
+"""Share of the errors that are left where a score is better beyond its noise, and evaluations at
+the end whose median counts. Our own numbers."""
+
+
+def scores_better_since(log: Log, held_out: Curve, at: int) -> bool:
+    """Each score has certainly fewer errors at last than at any evaluation up to this one."""
+    if not held_out.lines or at + 1 >= len(held_out.lines):
+        return False
+    until, better = held_out.lines[at + 1], []
+    for curve in log.curves:
+        if curve.path == held_out.path and curve.name.startswith("score:") and curve.lines:
+            values = values_of(curve)
+            if not ERRORS.search(curve.name):
+                whole = 1 if max(values) <= 1 else 100
+                values = [whole - value for value in values]
+            split = bisect_left(curve.lines, until)
+            before, after = values[:split], values[split:]
+            better.append(bool(before and after) and median(after[-AT_LAST:]) < FEWER * min(before))
+    return bool(better) and all(better)
+
+
 def _evaluations(log: Log, loss: Curve) -> Iterator[list[float]]:
     """The values of each evaluation in the same file; higher ones are better."""
     for curve in log.curves:

@@ -220,11 +220,13 @@ def _rate(log: Log, rate: Curve) -> Verdict:
         again = "and above 0 again later, as in a schedule with restarts or a second run"
         text = f"the learning rate is 0 at {step_at(rate, zero)}, {again}"
         return note(text, places=(place_at(rate, zero),))
-    if len(values) - zero <= ROUNDED * len(values) and _decays(values, zero) and _is_short(values):
+    is_short = _is_short(values)
+    if len(values) - zero <= ROUNDED * len(values) and _decays(values, zero) and is_short:
         return ok("the learning rate is printed as 0 near the schedule's end: too few digits")
-    return fail(
+    make = note if is_short and _is_last_digit(values, zero) else fail
+    return make(
         f"the learning rate is 0 from {step_at(rate, zero)} on, for {len(values) - zero:,} more "
-        "logged steps",
+        f"logged steps{'; or it is smaller than what is printed' if make is note else ''}",
         places=(place_at(rate, zero),),
     )
 
@@ -292,6 +294,17 @@ def _is_short(values: list[float]) -> bool:
     """Whether all values are multiples of one decimal, so that smaller ones are printed as 0."""
     digit = 10.0 ** round(math.log10(min(value for value in values if value)))
     return all(abs(value / digit - round(value / digit)) < 1e-6 for value in values)
+
+
+def _is_last_digit(values: list[float], zero: int) -> bool:
+    """Whether the rate before it is tiny and one unit of its last digit, and as many rows stand
+    before: the end of a schedule, of which the log has no more."""
+    last = values[zero - 1]
+    return 0 < last < TINY and last == 10 ** round(math.log10(last)) and 2 * zero >= len(values)
+
+
+TINY = 1e-5
+"""A rate from which on one unit of the last digit is no rounding. Our own number."""
 
 
 def _decays(values: list[float], zero: int) -> bool:

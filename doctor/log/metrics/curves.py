@@ -16,88 +16,104 @@ JOINED = 3
 """Lines within which rows of other metrics are of one step: a dictionary over several lines."""
 ENOUGH = 64
 """Values of the first rows of a file that are held in any case."""
+EPOCHS = 3
+"""Epochs by which their count falls where a training begins: the ranks of one differ by fewer. Our
+own number."""
 TOGETHER = 4 * MOST
 """Values of one metric in all files."""
 
 CURVES = {
     "loss": (
-        "loss, train_loss, train/loss, train-loss, training_loss, training loss, train loss, lm "
-        "loss, lm_loss, lm-loss, loss/train, train/lm_loss, step_loss, total_loss, "
-        "train/total_loss, reduced_train_loss, train_loss_step, loss_step, train/loss_step, loss "
-        "train, train/crossentropyloss, loss/train/total"
+        "loss train_loss training_loss lm_loss loss_train train_lm_loss step_loss total_loss "
+        "train_total_loss reduced_train_loss train_loss_step loss_step train_crossentropyloss "
+        "loss_train_total main_loss"
     ),
-    "mean_loss": "avr_loss, avg_loss, mean_loss, running_loss, epoch_loss, train_loss_epoch",
+    "mean_loss": "avr_loss avg_loss mean_loss running_loss epoch_loss train_loss_epoch",
     "grad_norm": (
-        "grad_norm, train/grad_norm, grad norm, gradient_norm, gradient norm, gnorm, grad-norm, "
-        "total_norm, actor/grad_norm, optim/total_grad_norm, train/grad_norm_before_clip"
+        "grad_norm train_grad_norm gradient_norm gnorm total_norm actor_grad_norm "
+        "optim_total_grad_norm train_grad_norm_before_clip"
     ),
     "learning_rate": (
-        "learning_rate, train/learning_rate, learning rate, learning-rate, lr, train/lr, "
-        "actor/lr, current_lr, optim0_lr0, lr-adam, lr-adamw, lr-sgd, lr-adamw/group0, "
-        "lr-decoupledadamw/group0, optim/learning_rate, train/lr(1e-3)"
+        "learning_rate train_learning_rate lr train_lr actor_lr current_lr optim0_lr0 lr_adam "
+        "lr_adamw lr_sgd lr_adamw_group0 lr_decoupledadamw_group0 optim_learning_rate "
+        "train_lr(1e_3)"
     ),
-    "loss_scale": "loss_scale, loss scale, loss-scale",
+    "loss_scale": "loss_scale",
     "throughput": (
-        "tokens_per_second, tokens/s, tokens_per_sec, throughput, tgs, tok/s, tokens/sec, "
-        "tokens_per_gpu_per_second, tokens per second, tok_per_sec, tokens_per_s, tps, "
-        "throughput per gpu (tflop/s/gpu)"
+        "tokens_per_second tokens_s tokens_per_sec throughput tgs tok_s tokens_sec "
+        "tokens_per_gpu_per_second tok_per_sec tokens_per_s tps throughput_per_gpu_(tflop_s_gpu)"
     ),
     "sample_rate": (
-        "samples_per_second, samples/s, train/samples_per_second, samples per second, samples/sec, "
-        "images/s, images/sec, img/s, images per second"
+        "samples_per_second samples_s train_samples_per_second samples_sec images_s images_sec "
+        "img_s images_per_second"
     ),
     "sequence_length": (
-        "actual seqlen, seqlen, seq_len, seq len, sequence length, sequence_length, img_size, "
-        "image_size, resolution, imgsz"
+        "actual_seqlen seqlen seq_len sequence_length img_size image_size resolution imgsz"
     ),
     "step_time": (
-        "elapsed time per iteration (ms), step_time, time_per_step, iter_time, batch_time, "
-        "ms/batch, train_step_timing in s"
+        "elapsed_time_per_iteration_(ms) step_time time_per_step iter_time batch_time ms_batch "
+        "train_step_timing_in_s step_avg step_avg_ms updt_s sec_per_batch"
     ),
+    "epoch_time": "epoch_time epoch_time(s) time_this_epoch time_per_epoch time_taken",
     "eval_loss": (
-        "eval_loss, eval/loss, val_loss, val/loss, valid_loss, validation_loss, "
-        "dev_loss, loss/val, loss/eval, loss/validation, val loss, valid loss, validation loss, "
-        "eval loss, dev loss, val_loss_epoch, val/loss_epoch, loss_val"
+        "eval_loss val_loss valid_loss validation_loss dev_loss loss_val loss_eval "
+        "loss_validation val_loss_epoch validation_main_loss"
     ),
-    "test_loss": "test_loss, test loss",
+    "test_loss": "test_loss",
     "discriminator_loss": (
-        "d_loss, loss_d, loss/d, loss/disc, d loss, disc_loss, discriminator loss"
+        "d_loss loss_d loss_disc disc_loss discriminator_loss d_a d_real loss_d_real"
     ),
-    "generator_loss": "g_loss, loss_g, loss/g, loss/gen, g loss, gen_loss, generator loss",
+    "generator_loss": (
+        "g_loss loss_g loss_gen gen_loss generator_loss g_a g_gan loss_g_gan loss_g_fake"
+    ),
     "data_time": (
-        "data_time, data time, data (t), data_load_time, data_loading_time, dataloader_time, "
-        "time/data, data"
+        "data_time data_(t) data_load_time data_loading_time dataloader_time time_data data"
     ),
-    "iteration_time": "iter time, batch time, batch (t), time/iter, time",
+    "iteration_time": "batch_(t) time_iter time",
     "rollout_gap": (
-        "training/rollout_probs_diff_mean, rollout_corr/kl, mismatch_kl, mismatch_kl/mean, "
-        "sampling/sampling_logp_difference/mean"
+        "training_rollout_probs_diff_mean rollout_corr_kl mismatch_kl mismatch_kl_mean "
+        "sampling_sampling_logp_difference_mean"
     ),
-    "policy_kl": "kl, actor/ppo_kl, actor/kl_loss, objective/kl",
+    "policy_kl": "kl actor_ppo_kl actor_kl_loss objective_kl",
     "policy_entropy": (
-        "entropy, actor/entropy, actor/entropy_loss, objective/entropy, policy/entropy_avg"
+        "entropy actor_entropy actor_entropy_loss objective_entropy policy_entropy_avg"
     ),
-    "answer_length": "completions/mean_length, completion_length, response_length/mean",
-    "cut_off_share": "completions/clipped_ratio, response_length/clip_ratio",
+    "answer_length": "completions_mean_length completion_length response_length_mean",
+    "cut_off_share": "completions_clipped_ratio response_length_clip_ratio",
     "reward": (
-        "reward, train/reward, mean_reward, reward_mean, critic/score/mean, critic/rewards/mean, "
-        "objective/scores"
+        "reward train_reward mean_reward reward_mean critic_score_mean critic_rewards_mean "
+        "objective_scores"
     ),
-    "reward_spread": "reward_std, train/reward_std, critic/advantages/max",
+    "reward_spread": "reward_std train_reward_std critic_advantages_max",
 }
-"""Curves -> names of metrics in logs, in lower case."""
-ALIASES = {alias: curve for curve, names in CURVES.items() for alias in names.split(", ")}
+"""Curves -> names of metrics in logs, as `plain` writes them."""
+ALIASES = {alias: curve for curve, names in CURVES.items() for alias in names.split()}
+PLAIN = str.maketrans(dict.fromkeys(" /.-", "_"))
+
+
+def plain(name: str) -> str:
+    """A name in lower case, whatever separates its words: train/loss, train-loss, Train Loss."""
+    return name.lower().translate(PLAIN)
+
+
 HELD_OUT, TESTED = "eval_loss", "test_loss"
 """The curve of an evaluation, and that of a test, often of other data at the end of a run."""
+OTHER = "loss:"
+"""Before the name of a loss that is none of these; the one with the most values is taken for the
+loss of a log that has no other."""
 DATA_TIME, STEP_TIMES = "data_time", ("iteration_time", "step_time")
 """Times of one row: how long a step waited for its data, and how long it took in all. A time
 without the other one may be of anything."""
+LOSSES = {"loss", "mean_loss", "discriminator_loss"}
 BESIDE = {
     DATA_TIME, STEP_TIMES[0], "rollout_gap", "policy_kl", "policy_entropy", "answer_length",
     "cut_off_share", "sequence_length",
 }  # fmt: skip
 """Curves that are read together with others."""
-STEPS = ("step", "global_step", "train/global_step", "iteration", "iter", "_step", "steps", "it")
+STEPS = (
+    "step", "global_step", "train_global_step", "iteration", "iter", "_step", "steps", "it",
+    "current_steps",
+)  # fmt: skip
 """Names of the step in logs, in the order in which they are preferred."""
 
 
@@ -142,6 +158,10 @@ class Curves:
     batch: int | None = None
     """Of the pass of an evaluation that the last row was of."""
     repeated: Repeated = field(default_factory=Repeated)
+    begun: list[int] = field(default_factory=list)
+    """Lines at which the count of epochs is back at its first number."""
+    _epochs: tuple[int, int] | None = None
+    """The first number, and the last one."""
     _rows: int = 0
     _series: dict[str, _Series] = field(default_factory=dict)
     _open: tuple[int, int, set[str]] = (0, -JOINED, set())
@@ -169,11 +189,18 @@ class Curves:
         """Count rows, of which the last one may be read afterwards."""
         self._rows += rows
 
+    def count(self, epoch: int, line: int) -> None:
+        """The epoch of a row: where it falls back to the first one, another training begins."""
+        first, last = self._epochs or (epoch, epoch)
+        if epoch <= first <= last - EPOCHS:
+            self.begun.append(line)
+        self._epochs = min(first, epoch), epoch
+
     def add(self, step: int | None, row: dict[str, float], line: int = 0) -> None:
         """One row of metrics by their names in the log; unknown names are passed over."""
         named: dict[str, float] = {}
         for name, value in row.items():
-            if curve := ALIASES.get(name.lower()):
+            if curve := ALIASES.get(plain(name)):
                 named.setdefault(curve, value)
         self.append(step, named, line)
 
@@ -246,10 +273,13 @@ class Curves:
 
 def _held_out(series: dict[str, _Series]) -> dict[str, _Series]:
     """The losses of a test set are those of the evaluation where there are no more of another."""
-    own = {name: each for name, each in series.items() if name != TESTED}
+    own = {name: each for name, each in series.items() if name != TESTED and OTHER not in name}
     tested, evaluated = series.get(TESTED), series.get(HELD_OUT)
     if tested is not None and (evaluated is None or tested.points > evaluated.points):
         own[HELD_OUT] = tested
+    others = [each for name, each in series.items() if OTHER in name]
+    if others and not own.keys() & LOSSES:
+        own["loss"] = max(others, key=lambda each: each.points)
     return own
 
 

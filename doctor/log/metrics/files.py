@@ -6,19 +6,21 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from doctor.log.blocks import Stream, blocks
 from doctor.log.metrics import tensorboard
-from doctor.log.metrics.curves import ALIASES, STEPS, Curves
+from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, Curves, plain
+from doctor.log.metrics.scores import curve_of
+from doctor.log.metrics.text import EVALUATION
 
 TRAINER_STATE = 64 << 20
 """Bytes of a trainer_state.json that are read."""
 LONGEST = 1 << 20
 """Bytes of a row."""
-WHOLE = re.compile(r"\d{1,15}(?:\.0+)?")
+KINDS = ("mode", "phase", "split", "stage", "type")
+"""Columns that say whether a row is of an evaluation: {"mode": "val", "loss": 0.3}."""
 
 
 def file_kind(path: str, head: bytes) -> str:
@@ -31,7 +33,7 @@ def file_kind(path: str, head: bytes) -> str:
         return "trainer-state"
     first = start.split(b"\n", 1)[0]
     if first.startswith(b"{") and first.rstrip().endswith(b"}"):
-        named = {ALIASES[name] for name in _metrics(_object(first))}
+        named = set(_metrics(_object(first)))
         if named - {"learning_rate"}:  # alone it is one of the settings that a log begins with
             return "json-lines"
     return "csv" if _is_header(first) else "text"
@@ -39,7 +41,7 @@ def file_kind(path: str, head: bytes) -> str:
 
 def _is_header(first: bytes) -> bool:
     columns = [cell.strip().strip(b'"').decode("utf-8", "replace") for cell in first.split(b",")]
-    known = [cell for cell in columns if cell.lower() in ALIASES]
+    known = [cell for cell in columns if plain(cell) in ALIASES]
     return len(columns) > 1 and bool(known) and all(len(cell) < 80 for cell in columns)
 
 
@@ -102,24 +104,27 @@ def _object(data: bytes) -> object:
 
 
 def _metrics(row: object) -> dict[str, float]:
-    """Name -> number, of those that are curves."""
+    """Curve -> number, of a row."""
     if not isinstance(row, dict) or "train_runtime" in row:
         return {}
-    pairs = ((str(name), _number(value)) for name, value in row.items())
-    return {
-        name.lower(): number
-        for name, number in pairs
-        if number is not None and name.lower() in ALIASES
-    }
+    metrics: dict[str, float] = {}
+    for name, value in row.items():
+        curve, number = curve_of(str(name)), _number(value)
+        if curve and number is not None:
+            metrics.setdefault(curve, number)
+    if str(next((row[key] for key in KINDS if key in row), "")).lower() in EVALUATION:
+        evaluated = metrics.pop("loss", None)
+        return metrics if evaluated is None else {HELD_OUT: evaluated, **metrics}
+    return metrics
 
 
 def _add(row: Any, curves: Curves, line: int) -> None:
     metrics = _metrics(row)
     if not metrics:
         return
-    lower = {str(name).lower(): value for name, value in row.items()}
-    step = next((whole for name in STEPS if (whole := _whole(lower.get(name))) is not None), None)
-    curves.add(step, metrics, line)
+    by_name = {plain(str(name)): value for name, value in row.items()}
+    step = next((n for name in STEPS if (n := _whole(by_name.get(name))) is not None), None)
+    curves.append(step, metrics, line)
 
 
 def _number(value: object) -> float | None:

@@ -17,6 +17,8 @@ OPENING = 1 << 17
 ALIKE, MOST = 1024, 1 << 14
 """Rows of one form that are held, and forms. Our own numbers."""
 LONGEST_ROW = 4096
+STAR, STARRED = b"*", (b"*", b" *")
+"""What begins the row of a mean, whose letters are those of the rows of batches."""
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class KeptRows:
 
     def _take(self, block: bytes) -> None:
         for number, row in _rows(block, self._newlines):
-            template = letters_of(row)
+            template = letters_of(row) + STAR * row.startswith(STARRED)
             if template not in self._forms and len(self._forms) < MOST:
                 wanted = any(cue in template for cue in self._cues) or self._signed(row)
                 self._forms[template] = _Form() if wanted else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 SCRATCH = re.compile(
     r"\b(?:starting|training|start|train|begin\w{0,4}) (?:\w{1,12} ){0,2}from scratch\b|"
@@ -16,22 +17,28 @@ RESUMED = re.compile(
     r"\b(?:resuming|resumed|restoring|restored|continuing|continued) [^\n]{0,80}"
     r"(?:checkpoint|ckpt|step|epoch|iter)"
 )
+FOLD = re.compile(r"\bfold(?: no\.?)?[ _:#=-]{0,3}(\d{1,2})\b")
+"""Part of a cross-validation, each with a training of its own."""
 NEAR = 25
 """Rows around the head of a training in which it says that it goes on from a checkpoint. Our own
 number."""
 CUES = ("running training", "from scratch", "checkpoint found", "checkpoints found",
-        "step 0", "epoch 0", "iteration 0")  # fmt: skip
+        "step 0", "epoch 0", "iteration 0", "fold")  # fmt: skip
 
 
-def runs_of(rows: Sequence[tuple[int, str]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def runs_of(
+    rows: Sequence[tuple[int, str]], begun: Sequence[int] = ()
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Lines that begin a training with new weights, and those of them that say that no checkpoint
-    was there; rows have their numbers."""
+    was there; rows have their numbers. The count of epochs is `begun` anew at lines."""
     lowered = [(number, row[:1000].lower()) for number, row in rows]
     resumed = [number for number, row in lowered if RESUMED.search(row)]
     scratch = [number for number, row in lowered if SCRATCH.search(row)]
     heads = [
         number
-        for number, row in lowered
-        if HEAD.search(row) and not any(abs(number - other) <= NEAR for other in resumed)
+        for number in (*begun, *(number for number, row in lowered if HEAD.search(row)))
+        if not any(abs(number - other) <= NEAR for other in resumed)
     ]
-    return tuple(sorted({*heads, *scratch})), tuple(scratch)
+    folds = [(number, found[1]) for number, row in lowered if (found := FOLD.search(row))]
+    others = [number for (_, one), (number, other) in pairwise(folds) if one != other]
+    return tuple(sorted({*heads, *scratch, *others})), tuple(scratch)

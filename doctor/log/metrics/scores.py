@@ -12,9 +12,9 @@ from operator import itemgetter
 from doctor.log.metrics import beside, by_rank
 from doctor.log.metrics.beside import values_beside
 from doctor.log.metrics.columns import Columns
-from doctor.log.metrics.curves import Curves
+from doctor.log.metrics.curves import ALIASES, Curves, plain
 from doctor.log.metrics.detector import Detector
-from doctor.log.metrics.text import EVALUATION
+from doctor.log.metrics.text import EVALUATION, RATE, is_metric_row, metrics_of
 
 SCORE = "score"
 """Curves of a metric of the evaluation, one for each name: score:eval_accuracy."""
@@ -37,6 +37,9 @@ OF_VALUES = {
     "mean total reward": "episode_reward",
     "episode_reward_mean": "episode_reward",
     "charts/episodic_return": "episode_reward",
+    "average score": "episode_reward",
+    "average100 score": "episode_reward",
+    "average reward": "episode_reward",
     "rewards/margins": "preference_margin",
     "number of skipped iterations": "skipped_steps",
     "kl": "latent_kl",
@@ -85,17 +88,20 @@ SCORES = re.compile(
     rf"{_IS}({_NUMBER})(?!%\|){_END}"
 )
 """`Map: 100%|###` is the progress of datasets.map."""
+SCORE_NAME = re.compile(rf"(?:{'|'.join(EVALUATION)})[/_ -]{{1,2}}(?:{_METRICS}|{_ALONE})|{_ALONE}")
 EVALUATES = re.compile(rf"(?<![\w/.@-])({'|'.join(EVALUATION)})(?![\w/.@-])")
 IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_END}")
 """A word that makes the scores after it those of an evaluation: `val loss 0.2 auc 0.7`."""
-STARRED = re.compile(r"^\s{0,4}\*\s{1,4}((?:acc|prec|top)[@_-]?1)\b:? {1,3}(\d{1,3}\.\d{1,6})\b")
+STARRED = re.compile(r"^\s{0,4}\*\s{1,4}((?:acc|prec|top)[@_-]?1)\b:?\s{1,12}(\d{1,3}\.\d{1,6})\b")
 """` * Acc@1 71.2 Acc@5 90.4`, the mean over an evaluation that torch's ImageNet example prints."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
 MARKED = re.compile(
     r"\s{1,8}(?:<-{1,2} ?|[^\w\s]{1,3}\s?)?(?:new )?best(?: so far| model)?[^\w\s]{0,3}\s{0,8}$"
 )
 """Behind the row of an epoch that is the best so far: `*best*`, `(best)`, `<- best`."""
-BEST_SO_FAR = re.compile(rf"(?<=[\s,;|])best_\w{{1,30}}\s{{0,3}}[:=]\s{{0,3}}{_NUMBER}")
+BEST_SO_FAR = re.compile(
+    rf"(?<=[\s,;|])best[_ ](?:\w{{1,30}}[ _]){{0,2}}\w{{1,30}}\s{{0,3}}[:=]\s{{0,3}}{_NUMBER}"
+)
 """Beside the value of now: `dice: 0.31, best_dice: 0.44`."""
 LATENT = "latent_kl"
 RECONSTRUCTS = re.compile(r"\brec(?:on|_loss)|\belbo\b")
@@ -107,16 +113,34 @@ NOTEBOOK_ROW = re.compile(
 """The Trainer's table in a notebook: `500 | 0.123400 | 0.234500`."""
 CUES = (
     "skipped", "kl", "codebook", "codes", "value", "explained", "clip", "rew", "return", "|",
-    "mean_scores", "entropy", "training loss", "* acc", "* prec", "* top",
+    "mean_scores", "average", "entropy", "training loss", "* acc", "* prec", "* top",
     *EVALUATION, *_ALONE.replace("\\", "").split("|"),
 )  # fmt: skip
-ALL_CUES = (*CUES, *beside.CUES, *by_rank.CUES, "all")
+TIMES = ("epoch_time", "step_time", "throughput", "sample_rate", "iteration_time", "data_time")
+BY_NAME = (*TIMES, RATE, "discriminator_loss", "generator_loss")
+"""Curves whose rows may have no word of a loss, which makes other rows those of metrics."""
+NAMES = ("time", "_s:", "sec", "step_avg", "/s", "lr", "learning", "d_a:", "d_real:", "speed")
+ALL_CUES = (*CUES, *beside.CUES, *by_rank.CUES, *NAMES, "all", "loss")
+FEW, LONGEST_RATE = 3, 140
+"""Rows with nothing but a learning rate that stand between those of losses, from which on they are
+no settings, and the characters of such a row. Our own numbers."""
+
+
+def curve_of(name: str) -> str:
+    """The curve that a column or a field of this name is of; "" for none."""
+    return ALIASES.get(plain(name)) or (
+        f"{SCORE}:{name.lower()}" if SCORE_NAME.fullmatch(_without_unit(name.lower())) else ""
+    )
+
+
+def _without_unit(name: str) -> str:
+    return name.partition("(")[0].strip(" %")
 
 
 def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
     """Add what the lines name, each with its number, a row for each line."""
     lowered = [(number, line[:4096].lower()) for number, line in lines]
-    detector, columns, has_loss = Detector(), Columns(), None
+    detector, columns, beside, has_loss = Detector(), Columns(curve_of), Beside(), None
     for number, lower in lowered:
         values = detector.read(lower)
         for name, value in _values(lower):
@@ -124,16 +148,49 @@ def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
         scores = {name: each for name, each in values.items() if name.startswith(SCORE)}
         if len(curves.repeated.fresh(lower, scores)) < len(scores):
             values = {name: each for name, each in values.items() if name not in scores}
-        curves.append(None, values, number)
+        step, named = beside.read(number, lower)
+        curves.append(step, named | values, number)
         if row := columns.read(lower):
             curves.append(*row, number)
         if header := NOTEBOOK.match(lower):
             has_loss = bool(header[1])
         elif has_loss is not None:
             _read_notebook(number, lower, has_loss, curves)
+    beside.end(curves)
     some = [(n, lower) for n, lower in lowered if by_rank.NAMES_RANKS.search(lower)]
     for number, found in groupby(by_rank.values_by_rank(some), key=itemgetter(0)):
         curves.append(None, {name: value for _, name, value in found}, number)
+
+
+class Beside:
+    """What rows without a loss name: times, the losses of an adversarial training, and learning
+    rates that have a row of their own."""
+
+    def __init__(self) -> None:
+        self._rates: list[tuple[int | None, dict[str, float], int]] = []
+        self._trains = True
+
+    def read(self, number: int, lower: str) -> tuple[int | None, dict[str, float]]:
+        """The step of a row, and its curves."""
+        if is_metric_row(lower.encode()):
+            self._trains = True
+            return None, {}
+        if not any(name in lower for name in NAMES):
+            return None, {}
+        found, step = metrics_of(lower.encode())
+        named = {name: each for name, each in found.items() if name in BY_NAME}
+        if named.keys() != {RATE}:
+            self._trains = self._trains or bool(named)
+            return step, named
+        if self._trains and len(lower) <= LONGEST_RATE:
+            self._rates.append((step, named, number))
+        self._trains = False
+        return None, {}
+
+    def end(self, curves: Curves) -> None:
+        """Add the rates, unless there are so few that they are settings."""
+        for row in self._rates if len(self._rates) >= FEW else ():
+            curves.append(*row)
 
 
 def _read_notebook(number: int, lower: str, evaluates: bool, curves: Curves) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, TESTED, Curves
+from doctor.log.metrics.curves import ALIASES, HELD_OUT, OTHER, STEPS, TESTED, Curves, plain
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
 EVALUATION = ("val", "valid", "validation", "eval", "test", "dev")
@@ -19,37 +19,59 @@ def _name_expression() -> str:
     """The names, the longest first, by their first letters: most positions have none of these."""
     return "|".join(
         rf"{first}(?<![\w/-]{first}){_not_of_an_evaluation(first)}"
-        rf"(?:{'|'.join(re.escape(name[1:]) for name in names)})"
+        rf"(?:{'|'.join(_any_separator(name[1:]) for name in names)})"
         for first in sorted({name[0] for name in _NAMES})
         if (names := [name for name in _NAMES if name[0] == first])
     )
+
+
+def _any_separator(name: str) -> str:
+    return re.escape(name).replace("_", "[_ /.-]")
 
 
 def _not_of_an_evaluation(first: str) -> str:
     return "".join(f"(?<!{word} {first})" for word in EVALUATION)
 
 
+_VALUE = (
+    r"['\"]?\)?(?:\s?\[[^\]]{1,20}\])?"
+    r"(?:(?:\sis)?\s{0,4}[:=]\s{0,12}(?:tensor)?(?:\(|\[(?=[-+.\de]{1,30}\]))?['\"]?"
+    r"|\s{1,20}(?:is |was )?(?=[-+]?(?:(?:nan|inf)\b(?! or\b)|\d{1,40}\.\d)))"
+    r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))"
+)
 METRIC = re.compile(
-    (
-        rf"({_name_expression()})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
-        r"(?:\s{0,4}[:=]\s{0,12}(?:tensor)?\(?['\"]?"
-        r"|\s{1,4}(?:is |was )?(?=[-+]?(?:(?:nan|inf)\b(?! or\b)|\d{1,40}\.\d)))"
-        r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))"
-        r"((?:,\d{3}){1,4}(?!\d))?s?(?![\w.])"
-    ).encode()
+    rf"({_name_expression()}){_VALUE}((?:,\d{{3}}){{1,4}}(?!\d))?(m?s)?(?![\w.])".encode()
 )
 """A name, a colon or an equals sign, and a number, in lower case.
 
 A space alone separates a name from a number with a point. Thousands are of a throughput: elsewhere
 the comma separates values.
 """
-RATES = ("throughput", "sample_rate")
+OTHER_LOSS = re.compile(
+    rf"(?<![\w/.-])((?:[a-z]\w{{0,30}}[/_ -])?\w{{0,30}}loss\w{{0,30}}){_VALUE}(?![\w.])".encode()
+)
+"""A loss by any other name, `Tloss: 7.3` or `train/loss_ce=0.9`, where a log has no known one."""
+PARTS = re.compile(
+    rf"(?:^|_)(?:{'|'.join(EVALUATION)}|best|min|lowest|kl\w?|adv\w*|reg\w*|aux\w*|commit\w*|gan|"
+    r"d|g|disc\w*|gen\w*|entropy|policy|value|pg|vf|critic|actor)(?:_|$)"
+)
+"""Words of losses that may rise in a healthy training, or are of an evaluation."""
+QUOTE, QUOTES = (
+    b"\xe2\x80",
+    [(typographic.encode(), b"'") for typographic in "\u2018\u2019\u201c\u201d"],
+)
+"""What becomes of quotation marks on the way into a forum or a letter."""
+EPOCH = re.compile(rb"\bepochs?['\"]?[ :=\[#-]{0,6}(\d{1,6})(?![\d%]|\.\d)")
+RATES = ("throughput", SPEED := "sample_rate")
 """How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
 UNIT_BEHIND = re.compile(
     rb"(?<![\w.,=:])(\d[\d,]{0,12}(?:\.\d{1,6})?) ?(?:(tok(?:ens?)?)|img|images?|samples?|seqs?|"
-    rb"sequences?|frames?) ?/ ?s(?:ec)?\b"
+    rb"sequences?|frames?|it|steps?) ?/ ?s(?:ec)?\b"
 )
 """A throughput whose name is its unit: `| 23,110 tok/s |`."""
+SECONDS_EACH = re.compile(rb"(?<![\w.,=:])(\d{1,7}(?:\.\d{1,6})?) ?(m?s) ?/ ?(?:it|step|batch)\b")
+"""How a bar says it where a step takes long: `1.88s/it`, `24s/step`."""
+MILLI = 1e-3
 NAME_BEFORE, VALUE_AFTER = (
     re.compile(rb"(?<![\w.])[a-z_]\w{0,40}[:=]?\s{1,4}$"),
     re.compile(rb"\s{0,2}[:=]?\s{0,4}\d"),
@@ -77,7 +99,6 @@ AVERAGED = b"(ema)"
 """An evaluation of averaged weights, beside that of the weights themselves: timm's Test (EMA)."""
 RATE = "learning_rate"
 """A row with nothing else is of settings."""
-CURVES = {name.encode(): curve for name, curve in ALIASES.items()}
 LOSS, NORM = b"loss", b"grad_norm"
 PART = 48
 """Bytes before a number in which its name is looked for."""
@@ -100,24 +121,52 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     lower = row[:LONGEST].lower()
     if SUMMARY in lower:
         return
-    values: dict[str, float] = {}
-    steps: dict[str, float] = {}
-    for name, number, thousands in METRIC.findall(lower):
-        if curve := CURVES.get(name):
-            whole = number + thousands.replace(b",", b"") if curve in RATES else number
-            values.setdefault(curve, float(whole))
-        else:
-            steps.setdefault(name.decode(), float(number))
-    if found := _with_unit(lower):
-        values.setdefault(RATES[not found[2]], float(found[1].replace(b",", b"")))
-    values = _of_one_kind(values, lower)
+    for quote, ascii_quote in QUOTES if QUOTE in lower else ():
+        lower = lower.replace(quote, ascii_quote)
+    if epoch := EPOCH.search(lower):
+        curves.count(int(epoch[1]), line)
+    found, step = metrics_of(lower)
+    values = _of_one_kind(_speed(lower) | found, lower)
     if HELD_OUT in values:
         own = curves.repeated.fresh(lower.decode("utf-8", "replace"), {HELD_OUT: values[HELD_OUT]})
         values = {name: each for name, each in values.items() if name != HELD_OUT} | own
-    if not values or set(values) == {RATE}:
-        return
-    again = _goes_on(values, lower, curves)
-    curves.append(_step(steps, lower), values, line, again=again)
+    if not any("loss" in name for name in found) and (other := _other_loss(lower)):
+        curves.append(step, values | other, line)
+    elif values.keys() - {RATE, SPEED}:
+        again = _goes_on(values, lower, curves)
+        curves.append(step, values, line, again=again)
+
+
+def _speed(lower: bytes) -> dict[str, float]:
+    """How fast it goes, by a number with its unit."""
+    if found := _with_unit(lower):
+        return {RATES[not found[2]]: float(found[1].replace(b",", b""))}
+    if (found := SECONDS_EACH.search(lower)) and (seconds := float(found[1])):
+        return {SPEED: 1 / (seconds * (MILLI if found[2] == b"ms" else 1))}
+    return {}
+
+
+def metrics_of(lower: bytes) -> tuple[dict[str, float], int | None]:
+    """The metrics that a row in lower case names, and its step."""
+    values: dict[str, float] = {}
+    steps: dict[str, float] = {}
+    for found, number, thousands, unit in METRIC.findall(lower):
+        name = plain(found.decode())
+        if curve := ALIASES.get(name):
+            whole = number + thousands.replace(b",", b"") if curve in RATES else number
+            values.setdefault(curve, float(whole) * (MILLI if unit == b"ms" else 1))
+        else:
+            steps.setdefault(name, float(number))
+    return values, _step(steps, lower)
+
+
+def _other_loss(lower: bytes) -> dict[str, float]:
+    """The first loss of a row that names none of the known ones."""
+    for found in OTHER_LOSS.finditer(lower):
+        name = plain(found[1].decode("utf-8", "replace"))
+        if not PARTS.search(name):
+            return {OTHER + name: float(found[2])}
+    return {}
 
 
 def _step(steps: dict[str, float], lower: bytes) -> int | None:
