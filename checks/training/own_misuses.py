@@ -58,6 +58,14 @@ MISUSES = {
         "Keep the dimension of the samples: take the mean or the sum in the model over the steps "
         "or places, dim=1 where the samples come first, and not over dim=0.",
     ),
+    "repeated": (
+        "{function} compares one target with several predictions of its sample: it broadcasts the "
+        "shapes {shapes}, of which torch warns; required: equal shapes",
+        "Where one prediction per sample is meant, give the last layer one output for each value "
+        "of the target, or take the one that the target belongs to: "
+        "output.gather(1, index[:, None]). Where each prediction is to learn the same target, say "
+        "so: target.expand_as(output).",
+    ),
     "over samples": (
         "a softmax over the samples (dim 0) takes the place of one over the classes: the loss "
         "reads the values of the labels from it in {function}; required: each sample's values "

@@ -335,6 +335,8 @@ class ParameterCount(Section, frozen=True, kw_only=True):
     model: str
     parameters: int
     trainable: int
+    held: str = ""
+    """Where a model without a parameter keeps its weights: "layers are in blocks, a list"."""
 
 
 class Schedule(Section, frozen=True, kw_only=True):

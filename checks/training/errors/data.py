@@ -17,6 +17,7 @@ from doctor.checks.training.errors.heads import mask_for_each_head
 from doctor.checks.training.errors.shapes import CLASSES, LOSSES
 from doctor.checks.training.errors.sizes import sizes_of, text
 from doctor.checks.training.errors.words import listed, words
+from doctor.errors.tables.factory import IN_CONTAINERS, MISSPELLED, NOT_MADE, PLAIN_TENSORS
 from doctor.facts.observations import (
     AbsentInSamples,
     Layout,
@@ -251,6 +252,23 @@ def no_parameters(raised: Raised) -> Explanation | None:
     return Explanation(f"params is {params.value or 'one tensor'}")
 
 
+def empty_parameter_list(raised: Raised) -> Explanation | None:
+    """An optimizer beside a model that has no parameter, or only frozen ones."""
+    seen = raised.first(ParameterCount)
+    if seen is None:
+        return None
+    fix = ""
+    if not seen.parameters:
+        fixes = {"layers": IN_CONTAINERS, "tensors": PLAIN_TENSORS, "": NOT_MADE}
+        fix = fixes.get(seen.held.partition(" ")[0], MISSPELLED)
+    elif not seen.trainable:
+        fix = (
+            f"Call requires_grad_(True) on the part of {seen.model} that is to train, before the "
+            f"optimizer is made: all {seen.parameters} parameters are frozen."
+        )
+    return Explanation(words(seen), fix)
+
+
 PROOFS: dict[str, Proof] = {
     "absent-in-samples": seen_as(AbsentInSamples),
     "unequal-samples": first_of(labels_unpadded, seen_as(UnequalSamples)),
@@ -265,7 +283,7 @@ PROOFS: dict[str, Proof] = {
     "prefixed-keys": prefixed_keys,
     "state-dict-keys": differing_keys,
     "shared-parameters": seen_as(SharedParameters),
-    "empty-parameter-list": seen_as(ParameterCount),
+    "empty-parameter-list": empty_parameter_list,
     "no-parameters": no_parameters,
     "schedule-end": seen_as(Schedule),
     "state-of-another-optimizer": first_of(seen_as(OptimizerState), seen_as(OptimizerGroups)),

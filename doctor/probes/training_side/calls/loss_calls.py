@@ -122,6 +122,7 @@ class LossCalls(TorchFunctionMode):
         kind = misuse(name, inputs[0], inputs[1], reduced=reduced)
         if not kind and reduced and name in ELEMENTWISE:
             kind = "one row" * sample_axes.is_one_row(inputs[0], inputs[1], self._samples)
+            kind = kind or "repeated" * is_repeated(inputs[0].shape, inputs[1].shape, self._samples)
         return kind
 
     def _note_labels(self, name: str, args: Arguments, options: Options) -> None:
@@ -219,6 +220,14 @@ def _bounded(value: torch.Tensor, target: torch.Tensor) -> str:
     plain = observing.plain(target)
     beyond = (plain < low - MARGIN) | (plain > high + MARGIN)
     return "bounded" if beyond.numel() and float(beyond.float().mean()) >= BEYOND else ""
+
+
+def is_repeated(value: Sequence[int], target: Sequence[int], samples: int) -> bool:
+    """Whether a target is repeated for several predictions of its sample, of which torch warns:
+    [n, 1] for [n, k], [n] for [n, n]. Several networks, [k, n, 1], that learn one target are
+    meant so."""
+    smaller = samples > 1 and math.prod(target) < math.prod(value)
+    return smaller and [*value[:1], *target[:1]] == [samples, samples]
 
 
 def broadcast_size(first: Sequence[int], second: Sequence[int]) -> int:

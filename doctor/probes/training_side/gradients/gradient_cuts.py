@@ -150,7 +150,7 @@ class Paths(TorchFunctionMode):
         if self._inside:  # an autograd function runs without a graph, and returns one
             self._inside[-1] |= live
             return
-        with_graph = [each for each in results if each.requires_grad]
+        with_graph = [each for each in results if self._has_path(each)]
         for each in with_graph:
             self._live[id(each)] = self._live.get(id(each), set()) | live
             self._held.append(each)
@@ -167,6 +167,19 @@ class Paths(TorchFunctionMode):
                 self.choices.update(dict.fromkeys(live, ("indices", *where)))
         else:
             self._cut(kind_of(name, results), where, live, results)
+
+    def _has_path(self, value: torch.Tensor) -> bool:
+        """torch.tensor(..., requires_grad=True) makes a leaf, behind which nothing trains."""
+        return value.requires_grad and (value.grad_fn is not None or id(value) in self._live)
+
+    def copied(self, loss: torch.Tensor) -> bool:
+        """Whether a leaf that the loss depends on has the numbers of a value with a graph, as
+        Variable(value, requires_grad=True), which no function mode sees."""
+        new = [each for each in graphs.leaves(loss.grad_fn) if id(each) not in self._names]
+        new += [loss] if loss.grad_fn is None else []
+        addresses = {observing.storage_address(each) for each in new}
+        values = (each for each in self._held if each.grad_fn is not None)
+        return any(observing.storage_address(each) in addresses for each in values)
 
     def _cut(self, kind: str, where: Any, live: Set[str], results: Sequence[torch.Tensor]) -> None:
         """Note a result without graph; of a detached one also the expression in its line."""
@@ -252,7 +265,7 @@ def ends(paths: Paths, names: Set[str], loss: torch.Tensor) -> List[Dict[str, An
     paths.end()
     reaching = {paths.replaced.get(key, key) for key in paths.flow.of(loss)}
     places: Dict[Key, Set[str]] = {}
-    chosen = paths.chosen.values()
+    chosen, copied = paths.chosen.values(), paths.copied(loss)
     for name in sorted(names):
         keys = [key for key, held in paths.cuts.items() if name in held]
         certain = [key for key in keys if key[0] != "indices" or key in chosen] or keys
@@ -261,6 +274,8 @@ def ends(paths: Paths, names: Set[str], loss: torch.Tensor) -> List[Dict[str, An
         if not keys and name in paths.last:
             last, choice = paths.last[name], paths.choices.get(name)
             certain = [choice if choice and choice[1:] == last[1:] else last]
+            if copied:
+                certain = [("constant", "Variable", *last[2:5], "it copies the result of %s" % last[1], True)]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
     cuts: List[Dict[str, Any]] = records(places)
