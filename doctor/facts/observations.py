@@ -207,6 +207,16 @@ class Joined(Section, frozen=True, kw_only=True):
     place: str = ""
 
 
+class Regrouped(Section, frozen=True, kw_only=True):
+    """A view of values [samples, ...] whose first dimension is not the samples."""
+
+    function: str
+    before: Sizes
+    after: Sizes
+    place: str = ""
+    code: str = ""
+
+
 # Data
 
 
@@ -376,6 +386,7 @@ AnyObservation = (
     | Hook
     | OwnFunction
     | Joined
+    | Regrouped
     | UnequalSamples
     | AbsentInSamples
     | Sample

@@ -207,8 +207,8 @@ PROOFS: dict[str, Proof] = {
     "recurrent-state": recurrent_state,
     "layer-size": first_of(layer_size, heads.width_of_keys, inner_sizes),
     "short-parameter": short_parameter,
-    "outputs-and-targets": outputs_and_targets,
-    "rows-and-labels": first_of(fitted_by(r"^\.flatten\(\)"), rows_and_labels),
+    "outputs-and-targets": first_of(fitted_by(r"^\.flatten\(1\)"), outputs_and_targets),
+    "rows-and-labels": first_of(fitted_by(r"^\.flatten\(\)"), views.regrouped, rows_and_labels),
     "memory-of-a-broadcast": memory_of_a_broadcast,
-    "differing-sizes": first_of(heads.grouped_heads, differing_sizes),
+    "differing-sizes": first_of(heads.grouped_heads, views.regrouped, differing_sizes),
 }

@@ -54,6 +54,7 @@ SCALED = ("Mul", "Neg", "Add", "Sub", *RESHAPING)
 """Of numbers. A quotient of two sums is a number for all samples on purpose."""
 REDUCED = re.compile(r"(?:Sum|Mean)Backward0$|(?:Loss\w*|WithLogits)Backward0$")
 """Nodes that give one number for all samples: torch names the sum over a dimension SumBackward1."""
+MOST_BY_CHANCE = 4
 ROWS = 64
 """Rows of log-probabilities whose sums are computed."""
 TOLERANCE = 0.1
@@ -169,6 +170,8 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: boo
         node, activation = ACTIVATIONS[name]
         if made_by(value) in (node, "ReluBackward0"):
             return "relu" if made_by(value) != node else activation
+    if name == "cross_entropy" and are_probabilities(observing.plain(value)):
+        return "softmax"
     if name == "binary_cross_entropy_with_logits":
         target = observing.plain(target)
         return "targets" if bool(((target < 0) | (target > 1)).any()) else ""
@@ -184,6 +187,14 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: boo
         larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
         return "broadcast" if larger else _bounded(value, target)
     return ""
+
+
+def are_probabilities(value: torch.Tensor) -> bool:
+    """Whether the values of each sample are 0 or more and sum to 1, as logits do by no chance."""
+    if value.dim() < 2 or len(value) < MOST_BY_CHANCE or value.shape[1] < 2:
+        return False
+    rows = value[:ROWS].float()
+    return bool((rows >= 0).all()) and bool(((rows.sum(1) - 1).abs() < POSITIVE).all())
 
 
 def domain(name: str, value: torch.Tensor, args: Arguments, options: Options) -> str:
