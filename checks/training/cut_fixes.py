@@ -224,8 +224,8 @@ REMARKS = (
     ("beyond the bounds", "scale the inputs, use wider bounds, or a smooth function such as tanh"),
     (
         "inputs are 0 or less",
-        "no unit is active: omit it behind the last layer, whose output it keeps at 0; else look at "
-        "the bias and the weights before it, and at the scale of the input",
+        "no unit is active: omit it behind the last layer, whose output it keeps at 0; else look "
+        "at the bias and the weights before it, and at the scale of the input",
     ),
     ("results are exactly", "it is saturated: normalize its inputs, so that they are near 0"),
     ("a probability of exactly 1", "it is saturated: divide its inputs by a temperature"),

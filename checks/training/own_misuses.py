@@ -28,8 +28,8 @@ LOGITS_FIX = (
 )
 MISUSES = {
     "softmax": (
-        "{function} gets the output of a softmax, or a mean of such, and applies log_softmax itself; "
-        "required: logits",
+        "{function} gets the output of a softmax, or a mean of such, and applies log_softmax "
+        "itself; required: logits",
         f"{LOGITS_FIX} Probabilities that are a weighted mean belong into "
         "nll_loss(p.clamp(min=1e-8).log(), labels).",
     ),

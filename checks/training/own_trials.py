@@ -208,7 +208,9 @@ def _exchange(trial: Trial) -> str:
         return ""
     before, after = (tuple(map(int, each.split(", "))) for each in sizes.groups())
     code = _exchanging(before, after)
-    return f"Write {code} there, in place of the view, which keeps the order of the values." * bool(code)
+    return f"Write {code} there, in place of the view, which keeps the order of the values." * bool(
+        code
+    )
 
 
 def _exchanging(before: tuple[int, ...], after: tuple[int, ...]) -> str:

@@ -61,8 +61,8 @@ LABELS_FIX = (
 
 
 ONE_HOT = (
-    "Pass the number of the class in place of a row for each sample: labels.argmax(1) where each row "
-    "has one 1, without a view(-1) or flatten() of the labels. Where rows have several, use "
+    "Pass the number of the class in place of a row for each sample: labels.argmax(1) where each "
+    "row has one 1, without a view(-1) or flatten() of the labels. Where rows have several, use "
     "binary_cross_entropy_with_logits(logits, labels.float()), with labels as they are."
 )
 
@@ -157,7 +157,9 @@ def labels_of_another_length(raised: Raised, own: OwnModel) -> Explanation | Non
         return None
     have, want = rows[0] // samples, labels[0] // samples
     if have == 1 and want == rows[1]:
-        return Explanation(f"{want} labels for each of {samples} samples, as many as classes", ONE_HOT)
+        return Explanation(
+            f"{want} labels for each of {samples} samples, as many as classes", ONE_HOT
+        )
     names = [each.name for each in own.batch if {want, want + 1} & set(each.shape[1:2])]
     embedded = [each.positions for each in raised.all(TransformerInputs)]
     cause = f"in each of {samples} samples {have} predictions against {want} labels"

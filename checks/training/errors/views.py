@@ -82,7 +82,7 @@ def regrouped(raised: Raised) -> Explanation | None:
             cause,
             f"Write {change} in {seen.place}, in place of {seen.function}(): it makes "
             f"{text((samples, width, *after[2:]))} and keeps the samples. The layer behind it then "
-            f"takes {width} (in_features, or in_channels of a convolution), in place of {after[1]}.",
+            f"takes {width} in place of {after[1]} (in_features, or in_channels of a convolution).",
         )
     return None
 

@@ -119,11 +119,13 @@ class LossCalls(TorchFunctionMode):
         self.recurrent.note(name, args)
 
     def _misuse(self, name: str, inputs: Sequence[torch.Tensor], reduced: bool) -> str:
-        """`misuse` of these inputs, or one row of all samples in the place of theirs."""
+        """`misuse` of these inputs, or what only the number of samples or the values show."""
         kind = misuse(name, inputs[0], inputs[1], reduced=reduced)
         if not kind and reduced and name in ELEMENTWISE:
             kind = "one row" * sample_axes.is_one_row(inputs[0], inputs[1], self._samples)
             kind = kind or "repeated" * is_repeated(inputs[0].shape, inputs[1].shape, self._samples)
+        if name == "cross_entropy" and are_probabilities(observing.plain(inputs[0])):
+            kind = "softmax"
         return kind
 
     def _note_labels(self, name: str, args: Arguments, options: Options) -> None:
@@ -170,8 +172,6 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: boo
         node, activation = ACTIVATIONS[name]
         if made_by(value) in (node, "ReluBackward0"):
             return "relu" if made_by(value) != node else activation
-    if name == "cross_entropy" and are_probabilities(observing.plain(value)):
-        return "softmax"
     if name == "binary_cross_entropy_with_logits":
         target = observing.plain(target)
         return "targets" if bool(((target < 0) | (target > 1)).any()) else ""

@@ -226,8 +226,8 @@ def cuts(
     plan: Plan, stage: Timed, names: Sequence[str], small: bool = False, absent: bool = False
 ) -> Dict[str, Any]:
     """{"cuts": [...]} of the parameters `names`, which got no gradient or zeros only; with `small`,
-    tiny ones. `absent`: none of them had a gradient after the backward pass, so that, unless hooks took
-    it, the lines and the origins of zeros, which take most of the time, are not recorded."""
+    tiny ones. `absent`: none of them had a gradient after the backward pass, so that, unless hooks
+    took it, the lines and the origins of zeros, which take most of the time, are not recorded."""
     with stage("allocate"):
         training = plan.training(plan.build())
     subject = training.subject
@@ -275,7 +275,8 @@ def ends(paths: Paths, names: Set[str], loss: torch.Tensor) -> List[Dict[str, An
             last, choice = paths.last[name], paths.choices.get(name)
             certain = [choice if choice and choice[1:] == last[1:] else last]
             if copied:
-                certain = [("constant", "Variable", *last[2:5], "it copies the result of %s" % last[1], True)]
+                remark = "it copies the result of %s" % last[1]
+                certain = [("constant", "Variable", *last[2:5], remark, True)]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
     cuts: List[Dict[str, Any]] = records(places)

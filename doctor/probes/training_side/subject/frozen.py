@@ -66,7 +66,7 @@ def _held(value: Foreign, depth: int = 0) -> Foreign:
 
 def _misspelled(kind: type) -> str:
     """A method of a class without __init__ whose name is spelled almost like it: "Net.__int__"."""
-    if kind.__init__ is not torch.nn.Module.__init__:
+    if "__init__" in vars(kind):
         return ""
     alike = (
         name

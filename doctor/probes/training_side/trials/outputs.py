@@ -110,9 +110,7 @@ def changed_at(index: int, tensor: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def differing(
-    one: torch.Tensor, other: torch.Tensor, axis: int, least: float = 1e-4
-) -> List[int]:
+def differing(one: torch.Tensor, other: torch.Tensor, axis: int, least: float = 1e-4) -> List[int]:
     """The indices along an axis at which two tensors differ by more than rounding."""
     rest = [each for each in range(one.dim()) if each != axis]
     gap = (one - other).abs().amax(rest) if rest else (one - other).abs()
