@@ -45,19 +45,6 @@ def lstm_without_batch_first():
     return _trained(lambda m, x: m.b(m.a(x)[0][:, -1]), batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 3))
 
 
-def lstm_of_values_without_batch_first():
-    batch = torch.randn(6, 5, 8), torch.randn(6, 1)
-    loss = lambda m, b: F.mse_loss(m(b[0]), b[1])
-    run = lambda m, x: m.b(m.a(x)[0][:, -1])
-    return _trained(run, batch, loss, a=nn.LSTM(8, 8), b=nn.Linear(8, 1))
-
-
-def healthy_values_with_the_time_first():
-    batch = torch.randn(6, 5, 8), torch.randn(6, 5, 1)
-    loss = lambda m, b: F.mse_loss(m(b[0]), b[1])
-    return _trained(lambda m, x: m.b(m.a(x)[0]), batch, loss, a=nn.LSTM(8, 8), b=nn.Linear(8, 1))
-
-
 def _attending_with_the_time_first(axis):
     def run(m, x):
         states = m.a(x.transpose(0, 1))[0]

@@ -28,6 +28,8 @@ READERS = ("item", "tolist", "numpy", "__float__", "__int__", "__array__", "__in
 """Functions whose result is a number or an array."""
 SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_\w+|size|dim|shape")
 """Functions that read the shape of their input only."""
+OF_VARIABLE = "detach.default"
+"""What Variable(value) runs below the functions of Python; `Paths.copied` sees its result."""
 MOST = 3
 """Places per parameter."""
 
@@ -156,7 +158,7 @@ class Paths(TorchFunctionMode):
             self._held.append(each)
         if not with_graph and not results and name not in READERS:
             return
-        if SHAPED_ALIKE.fullmatch(name):
+        if SHAPED_ALIKE.fullmatch(name) or name == OF_VARIABLE:
             return
         (place, code), _ = places.innermost()
         sampled = "sample()" * (not with_graph and places.in_sample())
@@ -170,7 +172,8 @@ class Paths(TorchFunctionMode):
 
     def _has_path(self, value: torch.Tensor) -> bool:
         """torch.tensor(..., requires_grad=True) makes a leaf, behind which nothing trains."""
-        return value.requires_grad and (value.grad_fn is not None or id(value) in self._live)
+        new = value.grad_fn is None and id(value) not in self._live and torch.is_grad_enabled()
+        return value.requires_grad and not new
 
     def copied(self, loss: torch.Tensor) -> bool:
         """Whether a leaf that the loss depends on has the numbers of a value with a graph, as

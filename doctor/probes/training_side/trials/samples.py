@@ -33,9 +33,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     The axis of the batch is the one that follows its size. Only a softmax over it, a layer that
     takes it for time, and a view that exchanges it are named: graph networks, contrastive losses
     and capacities of experts mix samples on purpose. A one-dimensional tensor, a label for each
-    sample, proves the layout, and so does a second axis of what a recurrent layer gets that no
-    output has: it is time, of which one step or a mean is kept. Labels [n, values] do not, which
-    series with the time first have.
+    sample, proves the layout; labels [n, values] do not, which series with the time first have.
     """
     count = subjects.first_dimension(subject.batch)
     if not count or count < 3:
@@ -45,7 +43,6 @@ def trial(subject: Subject) -> Dict[str, Any]:
     offsets: List[Operation] = []
     layers: List[Operation] = []
     joined: Set[int] = set()
-    seconds: Set[int] = set()
     softmaxes: Softmaxes = []
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
@@ -57,7 +54,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
             offsets.append(Operation(text, outputs.place()))
         joined.update(_joined(name, args, result, count))
 
-    with module_hooks(subject.module, functools.partial(_time_first, layers, seconds, count)):
+    with module_hooks(subject.module, functools.partial(_time_first, layers, count)):
         whole = outputs.forward(subject, subject.batch, note)
     fewer: Softmaxes = []
     note_fewer = functools.partial(_note_only_softmax, fewer)
@@ -83,8 +80,6 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if not moved:
         return {"applies": True, "found": ""}
     labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
-    results = [set(whole[name].shape) for name in followed]
-    labelled = labelled or (bool(seconds) and not any(seconds & sizes for sizes in results))
     named = over + layers if labelled else []
     kind = "offset" if labelled and offsets and not named else "samples"
     suspected = layers[0].name if layers else ""
@@ -174,13 +169,7 @@ def _exchanged(
 
 
 def _time_first(
-    found: List[Operation],
-    seconds: Set[int],
-    count: int,
-    name: str,
-    layer: torch.nn.Module,
-    args: Any,
-    options: Any,
+    found: List[Operation], count: int, name: str, layer: torch.nn.Module, args: Any, options: Any
 ) -> None:
     """Notes a layer that reads the first axis as time and gets the samples there.
 
@@ -196,4 +185,3 @@ def _time_first(
         kind = type(layer).__name__
         text = "%s (%s without batch_first) reads samples as time" % (name, kind)
         found.append(Operation(text, ""))
-        seconds.add(sizes[1])
