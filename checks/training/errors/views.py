@@ -65,7 +65,11 @@ def regrouped(raised: Raised) -> Explanation | None:
     if prediction is None or target is None:
         return None
     rows, wanted = sizes_of(prediction), sizes_of(target)
+    if not rows:
+        return None
     for seen in raised.all(Regrouped):
+        if 0 in seen.after:
+            continue
         samples, after = seen.before[0], seen.after
         kept = after[1:] == seen.before[len(seen.before) - len(after) + 1 :]
         cause = f"{seen.function}() in {seen.place} (`{seen.code}`) makes {text(after)} of "
@@ -73,9 +77,11 @@ def regrouped(raised: Raised) -> Explanation | None:
         features = math.prod(seen.before[1:])
         if after == wanted and rows == (samples, features):
             return Explanation(cause, IN_ROWS.format(view=seen.function, place=seen.place))
-        if kept or len(after) < 2 or after[0] != rows[0] or wanted[:1] != (samples,):
+        if kept or not 2 <= len(after) <= len(seen.before) or features % math.prod(after[2:]):
             continue
-        width = features // math.prod(after[2:]) if len(after) > 2 else features
+        if after[0] != rows[0] or wanted[:1] != (samples,):
+            continue
+        width = features // math.prod(after[2:])
         kept_sizes = ", ".join(map(str, ("len(x)", -1, *after[2:])))
         change = "x.flatten(1)" if len(after) == 2 else f"x.reshape({kept_sizes})"
         return Explanation(

@@ -202,7 +202,8 @@ def counts(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
         fields = {"model": name, "parameters": len(flags), "trainable": sum(flags)}
         held = "" if flags else frozen.without_parameters(module).lstrip(": ")
         records.append({"type": "ParameterCount", **fields, "held": held})
-    return sorted(records, key=lambda each: bool(each["parameters"]))
+    # A loss has no parameters by itself.
+    return sorted(records, key=lambda each: (not each["held"], not each["parameters"]))
 
 
 def shared(error: Any, frames: List[Any], user: Any, model: Any) -> Records:

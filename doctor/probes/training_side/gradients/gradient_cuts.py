@@ -178,7 +178,8 @@ class Paths(TorchFunctionMode):
     def copied(self, loss: torch.Tensor) -> bool:
         """Whether a leaf that the loss depends on has the numbers of a value with a graph, as
         Variable(value, requires_grad=True), which no function mode sees."""
-        new = [each for each in graphs.leaves(loss.grad_fn) if id(each) not in self._names]
+        leaves = graphs.leaves(loss.grad_fn)
+        new = [each for each in leaves if not isinstance(each, torch.nn.Parameter)]
         new += [loss] if loss.grad_fn is None else []
         addresses = {observing.storage_address(each) for each in new}
         values = (each for each in self._held if each.grad_fn is not None)

@@ -40,11 +40,11 @@ def trial(subject: Subject) -> Dict[str, Any]:
 
     buffers: List[Dict[str, torch.Tensor]] = []
     trained: Set[str] = set()
-    for _ in range(3):
+    for number in range(3):
         build.seed_generators(build.SEED)
         addresses = {name: observing.storage_address(each) for name, each in module.named_buffers()}
         read.clear()
-        with outputs.Watch(note):
+        with torch.set_grad_enabled(number == 2), outputs.Watch(note):
             subject.loss(module, subject.batch)
         trained |= {name for name, address in addresses.items() if address in read}
         buffers.append(_statistics(module))
