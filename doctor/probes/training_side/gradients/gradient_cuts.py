@@ -272,6 +272,8 @@ def ends(paths: Paths, names: Set[str], loss: torch.Tensor) -> List[Dict[str, An
     chosen, copied = paths.chosen.values(), paths.copied(loss)
     for name in sorted(names):
         keys = [key for key, held in paths.cuts.items() if name in held]
+        if copied and all(key[0] == "indices" for key in keys):
+            keys = []
         certain = [key for key in keys if key[0] != "indices" or key in chosen] or keys
         if reached := [key for key in keys if key in reaching]:
             certain = reached + [key for key in keys if key[0] == "number" and key not in reached]
