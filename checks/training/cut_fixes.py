@@ -73,7 +73,11 @@ NUMBERS = (
     ),
     ("tolist", "torch.stack instead of a list of numbers"),
     ("numpy|__array__", "write it with operations of torch instead of those of numpy"),
-    (".*", "use it without float() and .item(), and torch.stack instead of torch.tensor([...])"),
+    (
+        ".*",
+        "use it without .detach(), float() and .item(), and torch.stack instead of "
+        "torch.tensor([...])",
+    ),
 )
 INDICES = (
     (
@@ -220,8 +224,8 @@ REMARKS = (
     ("beyond the bounds", "scale the inputs, use wider bounds, or a smooth function such as tanh"),
     (
         "inputs are 0 or less",
-        "no unit is active: look at the bias and the weights before it, and at the scale of the "
-        "input",
+        "no unit is active: omit it behind the last layer, whose output it keeps at 0; else look "
+        "at the bias and the weights before it, and at the scale of the input",
     ),
     ("results are exactly", "it is saturated: normalize its inputs, so that they are near 0"),
     ("a probability of exactly 1", "it is saturated: divide its inputs by a temperature"),
@@ -244,11 +248,16 @@ REMARKS = (
 )
 """Part of a remark -> what to do; after "Look at PLACE: "."""
 NEW_TENSOR = (
-    "Join the tensors with torch.stack in {place}: torch.tensor copies their numbers into a new "
-    "one, without their graph"
+    "Use the value itself in {place}, or torch.stack for a list of them: torch.tensor copies "
+    "numbers into a new tensor without their graph, with requires_grad=True as well"
+)
+VARIABLE = (
+    "Use the value of {place} itself, without Variable(..., requires_grad=True) around it: that "
+    "copies it without its graph, and backward() reaches nothing behind the copy"
 )
 BY_NAME = {
     **dict.fromkeys(("tensor", "as_tensor"), NEW_TENSOR),
+    "Variable": VARIABLE,
     "grad": DERIVED,
     "backward": OF_BACKWARD,
     **dict.fromkeys(("histc", "histogram", "histogramdd", "bincount"), COUNTS),

@@ -28,8 +28,10 @@ LOGITS_FIX = (
 )
 MISUSES = {
     "softmax": (
-        "{function} gets the output of a softmax, and applies log_softmax itself; required: logits",
-        LOGITS_FIX,
+        "{function} gets the output of a softmax, or a mean of such, and applies log_softmax "
+        "itself; required: logits",
+        f"{LOGITS_FIX} Probabilities that are a weighted mean belong into "
+        "nll_loss(p.clamp(min=1e-8).log(), labels).",
     ),
     "sigmoid": (
         "{function} gets the output of a sigmoid, and applies it itself; required: logits",
@@ -57,6 +59,14 @@ MISUSES = {
         "it broadcasts the shapes {shapes}; required: equal shapes",
         "Keep the dimension of the samples: take the mean or the sum in the model over the steps "
         "or places, dim=1 where the samples come first, and not over dim=0.",
+    ),
+    "repeated": (
+        "{function} compares one target with several predictions of its sample: it broadcasts the "
+        "shapes {shapes}, of which torch warns; required: equal shapes",
+        "Where one prediction per sample is meant, give the last layer one output for each value "
+        "of the target, or take the one that the target belongs to: "
+        "output.gather(1, index[:, None]). Where each prediction is to learn the same target, say "
+        "so: target.expand_as(output).",
     ),
     "over samples": (
         "a softmax over the samples (dim 0) takes the place of one over the classes: the loss "

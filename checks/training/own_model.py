@@ -221,8 +221,9 @@ LOSS_FINITE = replace(
         "gradient of another input; predictions of the last values of a series change with the "
         "last one; numbers of flattened rows leave out the last sample; the gradient of a matrix "
         "consists of rounding errors",
-        "an elementwise loss broadcasts input and target to a larger shape than either, or one row "
-        "that was computed of all samples to the targets of each",
+        "an elementwise loss broadcasts input and target to a larger shape than either, one row "
+        "that was computed of all samples to the targets of each, or one target to several "
+        "predictions of its sample",
         "values of the labels are read from a softmax over the samples",
         "a tenth of the targets of a loss, or more, is padding",
         "a batch norm in training has a momentum from 0.9 on, below 1, or a dropout a share above "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from doctor._util.units import listed
@@ -82,7 +82,8 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         trained = {each.name for each in steps.parameters}
         early = len(trained) > 1 and trained <= set(optimizer.omitted)
         clause += "; it holds no trainable parameter of the model" * early
-        fix = REPLACED_FIX * bool(optimizer.strays) or TOO_EARLY_FIX * early or OMITTED_FIX
+        fix = REPLACED_FIX * bool(optimizer.strays) or TOO_EARLY_FIX * early
+        fix = fix or f"{_added(omitted, trained)}{OMITTED_FIX}"
         return clause, fix
     if max(rates) < TINY_RATE and not optimizer.schedule:
         return f"the learning rate is {max(rates):g}, and no schedule raises it", TINY_RATE_FIX
@@ -95,6 +96,19 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         clause = f"a step of {max(rates):g} along the gradient changes them, and not once it is"
         return f"{clause} clipped to a norm of {optimizer.max_norm:g}", CLIP_FIX
     return None
+
+
+def _added(omitted: Sequence[str], trained: Iterable[str]) -> str:
+    """The line that adds whole parts of the model to the optimizer; "" if it lacks single ones."""
+    parts = dict.fromkeys(name.partition(".")[0] for name in omitted if "." in name)
+    whole = all(name in omitted for name in trained if name.partition(".")[0] in parts)
+    if not parts or not whole or len(parts) > MOST_PARTS or any(part.isdigit() for part in parts):
+        return ""
+    listed_parts = ", ".join(f"*model.{part}.parameters()" for part in parts)
+    return f"Add them: optimizer.add_param_group({{'params': [{listed_parts}]}}). "
+
+
+MOST_PARTS = 3
 
 
 def _foreseen(forecast: Forecast | None, steps: int) -> tuple[str, str]:

@@ -28,8 +28,7 @@ FOUND = {
     ),
     "samples": (
         "the output of a sample changes with another one of the batch: {operation}",
-        "Normalize over the classes or keys: neither over the samples, axis 0, nor over an axis of "
-        "size 1.",
+        "Normalize over the classes or keys: neither over the samples nor over an axis of size 1.",
     ),
     "samples exchanged": (
         "the output of a sample changes with another one of the batch: {operation}",
@@ -162,7 +161,8 @@ ONE_SAMPLE = (
     "Or choose a batch size that leaves no single one, or GroupNorm or LayerNorm, which need none."
 )
 IF_FIRST = "; if samples come first in the batch: "
-OVER_SAMPLES = re.compile(r"over the samples \(dim 0\) of \[([\d, ]+)\]")
+OVER_SAMPLES = re.compile(r"over the samples \(dim (\d+)\) of \[([\d, ]+)\]")
+VIEWED = re.compile(r"\[([\d, ]+)\] as \[([\d, ]+)\]")
 UNNAMED = {
     "samples": "the output of a sample changes with another one of the batch, as graphs, "
     "contrastive losses and experts want it, and a softmax over the wrong dimension does not",
@@ -177,9 +177,9 @@ def named(trials: Sequence[Trial]) -> tuple[str, str] | None:
         if trial.found in FOUND and trial.operation:
             text, fix = FOUND[_case(trial)]
             place = f" in {trial.place}" if trial.place else ""
-            return text.format(operation=trial.operation + place) + "; required: not so", (
-                _along(trial.operation) or (ONE_SAMPLE if ALONE in trial.operation else fix)
-            )
+            fix = ONE_SAMPLE if ALONE in trial.operation else fix
+            fix = _along(trial.operation) or _exchange(trial) or fix
+            return text.format(operation=trial.operation + place) + "; required: not so", fix
     return None
 
 
@@ -193,11 +193,40 @@ def _case(trial: Trial) -> str:
 def _along(operation: str) -> str:
     """The remedy of a softmax over the samples where one other axis has several values; or ""."""
     sizes = OVER_SAMPLES.search(operation)
-    each = sizes[1].split(", ") if sizes else []
-    rest = [axis for axis, size in enumerate(each) if axis and size != "1"]
+    each = sizes[2].split(", ") if sizes else []
+    samples = int(sizes[1]) if sizes else 0
+    rest = [axis for axis, size in enumerate(each) if axis != samples and size != "1"]
     if len(rest) != 1:
         return ""
     return f"Normalize along dim={rest[0]}, the only other axis of more than one value."
+
+
+def _exchange(trial: Trial) -> str:
+    """What to write in place of a view that has the shape of a transpose; "" if several fit."""
+    sizes = VIEWED.search(trial.operation) if trial.found in ("axes", "map") else None
+    if sizes is None:
+        return ""
+    before, after = (tuple(map(int, each.split(", "))) for each in sizes.groups())
+    code = _exchanging(before, after)
+    return f"Write {code} there, in place of the view, which keeps the order of the values." * bool(
+        code
+    )
+
+
+def _exchanging(before: tuple[int, ...], after: tuple[int, ...]) -> str:
+    if len(before) == len(after) == len(set(before)):
+        order = [before.index(size) for size in after if size in before]
+        return f"x.permute({', '.join(map(str, order))})" if len(order) == len(before) else ""
+    rest = ", ".join(map(str, ("x.size(0)", *after[1:])))
+    if len(before) == 4 and after[1:] == (before[2] * before[3], before[1]):
+        return "x.flatten(2).transpose(1, 2)"
+    if len(before) == 4 and after[1:] == (before[2], before[1] * before[3]):
+        return f"x.transpose(1, 2).reshape({rest})"
+    if len(before) == 3 and after[2:] == (before[1], before[2] // after[1]):
+        return f"x.view(x.size(0), {before[1]}, {after[1]}, -1).transpose(1, 2)"
+    if len(before) == 4 and len(after) == 2 and after[1] == before[1]:
+        return f"x.permute(0, 2, 3, 1).reshape(-1, {after[1]})"
+    return ""
 
 
 def notes(trials: Sequence[Trial]) -> list[str]:

@@ -207,6 +207,16 @@ class Joined(Section, frozen=True, kw_only=True):
     place: str = ""
 
 
+class Regrouped(Section, frozen=True, kw_only=True):
+    """A view of values [samples, ...] whose first dimension is not the samples."""
+
+    function: str
+    before: Sizes
+    after: Sizes
+    place: str = ""
+    code: str = ""
+
+
 # Data
 
 
@@ -335,6 +345,8 @@ class ParameterCount(Section, frozen=True, kw_only=True):
     model: str
     parameters: int
     trainable: int
+    held: str = ""
+    """Where a model without a parameter keeps its weights: "layers are in blocks, a list"."""
 
 
 class Schedule(Section, frozen=True, kw_only=True):
@@ -374,6 +386,7 @@ AnyObservation = (
     | Hook
     | OwnFunction
     | Joined
+    | Regrouped
     | UnequalSamples
     | AbsentInSamples
     | Sample

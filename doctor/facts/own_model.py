@@ -25,7 +25,7 @@ class Misuse(Section, frozen=True, kw_only=True):
     kind: Literal[
         "softmax", "sigmoid", "relu", "no log-probabilities", "broadcast", "negated", "targets",
         "positive", "signs", "no log target", "bounded", "padding", "several", "reduced",
-        "cosines", "one row", "over samples",
+        "cosines", "one row", "over samples", "repeated",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
@@ -35,7 +35,7 @@ class Misuse(Section, frozen=True, kw_only=True):
     for all samples that is multiplied by what weighs each of them; cosines that a softmax cannot
     tell apart; and one of earlier versions. one row: it was computed of all samples and is compared
     with the target of each. over samples: the call reads values by label from a softmax over the
-    samples."""
+    samples. repeated: one target is compared with several predictions of its sample."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 

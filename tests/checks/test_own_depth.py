@@ -193,6 +193,7 @@ def test_masks_and_heads_are_warnings_with_their_remedy(trend: Trend, word: str,
         ("softmax over the samples (dim 0) of [25, 20, 1]", "Normalize along dim=1,"),
         ("log_softmax over the samples (dim 0) of [6, 3]", "Normalize along dim=1,"),
         ("softmax over the samples (dim 0) of [6, 1, 5]", "Normalize along dim=2,"),
+        ("softmax over the samples (dim 1) of [12, 6, 1]", "Normalize along dim=0,"),
         ("view() that exchanges axes, [6 * 5] rows as [5, 6]", "Exchange axes with transpose"),
     ],
 )
@@ -201,3 +202,21 @@ def test_samples_that_mix_have_the_fix_of_what_mixes_them(operation: str, fix: s
     found = own_trials.named([trial])
     assert found is not None
     assert found[1].startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "code"),
+    [
+        ("[8, 32, 7, 7] as [8, 49, 32]", "x.flatten(2).transpose(1, 2)"),
+        ("[8, 24, 4, 6] as [8, 4, 24, 6]", "x.permute(0, 2, 1, 3)"),
+        ("[8, 4, 24, 6] as [8, 24, 24]", "x.transpose(1, 2).reshape(x.size(0), 24, 24)"),
+        ("[8, 24, 32] as [8, 4, 24, 8]", "x.view(x.size(0), 24, 4, -1).transpose(1, 2)"),
+        ("[6, 5, 8, 8] as [384, 5]", "x.permute(0, 2, 3, 1).reshape(-1, 5)"),
+        ("[8, 24, 24, 6] as [8, 6, 24, 24]", ""),
+    ],
+)
+def test_what_to_write_in_place_of_a_view_is_what_gives_its_shape(shapes: str, code: str) -> None:
+    trial = Trial(name="axes", applies=True, found="axes", operation=f"view(), {shapes}")
+    found = own_trials.named([trial])
+    assert found is not None
+    assert found[1].startswith(f"Write {code} there" if code else "Exchange axes with")

@@ -641,6 +641,51 @@ def test_a_source_of_a_size_is_named() -> None:
     assert "17: cat of [8, 16] and [8, 1] in train.py, line 4" in text(proven)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "rows", "fix"),
+    [
+        ((8, 16, 4, 4), (32, 64), 32, "x.flatten(1) in t.py, line 4, in place of view(): it makes"),
+        ((8, 6, 2, 4, 4), (16, 6, 4, 4), 16, "x.reshape(len(x), -1, 4, 4)"),
+        ((8, 4, 12), (32, 12), 32, ""),  # steps that are joined stay as they are
+        ((8, 16, 4, 4), (32, 64), 16, ""),
+    ],
+)
+def test_a_view_that_takes_samples_for_other_rows(
+    before: tuple[int, ...], after: tuple[int, ...], rows: int, fix: str
+) -> None:
+    view = seen.Regrouped(function="view", before=before, after=after, place="t.py, line 4")
+    operands = (tensor(f"input [{rows}, 10]"), tensor("target [8] int64"))
+    proven = explain(own("ValueError: m", view, function="cross_entropy", operands=operands))
+    assert ("in place of view()" in proven[0].fix, fix in proven[0].fix) == (bool(fix), True)
+
+
+def test_rows_of_zeros_and_ones_that_were_flattened() -> None:
+    operands = (tensor("input [8, 4]"), tensor("target [32] int64"))
+    record = msgspec.structs.replace(
+        own("ValueError: m", function="cross_entropy", operands=operands),
+        batch=(BatchTensor(name="[0]", dtype="float32", shape=(8, 12)),),
+    )
+    assert "labels.argmax(1)" in explain(record)[0].fix
+
+
+@pytest.mark.parametrize(
+    ("parameters", "held", "fix"),
+    [
+        (0, "layers are in blocks, a list", "nn.ModuleList([...])"),
+        (0, "tensors are in w", "nn.Parameter("),
+        (0, "Net.__int__ is not called by Python", "Rename that method to __init__"),
+        (0, "", "Make the layers in __init__"),
+        (4, "", "Call requires_grad_(True) on the part of net"),
+    ],
+)
+def test_an_optimizer_beside_a_model_without_parameters(
+    parameters: int, held: str, fix: str
+) -> None:
+    count = seen.ParameterCount(model="net", parameters=parameters, trainable=0, held=held)
+    record = own("ValueError: optimizer got an empty parameter list", count)
+    assert fix in explain(record)[0].fix
+
+
 def test_a_mask_with_the_samples_first_beside_a_query_with_the_length_first() -> None:
     def causes(query: tuple[int, ...]) -> list[str]:
         inputs = {"query": query, "key_padding_mask": (4, 7)}

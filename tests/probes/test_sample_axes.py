@@ -67,6 +67,25 @@ def test_one_row_that_was_computed_of_all_samples(reduce: Callable[[Any], Any]) 
     assert kinds(lambda out: F.mse_loss(reduce(out), TARGETS)) == ["one row"]
 
 
+@pytest.mark.parametrize(
+    ("loss", "kind"),
+    [
+        (lambda out: F.mse_loss(out, TARGETS[:, :1]), ["repeated"]),
+        (lambda out: F.mse_loss(out @ out.T, TARGETS[:, 0]), ["repeated"]),
+        (lambda out: F.mse_loss(out, TARGETS[:, :1].expand_as(out)), []),
+        (lambda out: F.mse_loss(torch.stack([out, out]), TARGETS), []),
+        (lambda out: F.mse_loss(out, TARGETS[:1]), []),
+        (lambda out: F.mse_loss(out, TARGETS[:, :1], reduction="none"), []),
+        (lambda out: F.cross_entropy((out.softmax(1) + out.softmax(1)) / 2, Y), ["softmax"]),
+        (lambda out: F.cross_entropy(out, Y), []),
+    ],
+)
+def test_one_target_for_several_predictions_and_means_of_probabilities(
+    loss: Callable[[Any], Any], kind: list[str]
+) -> None:
+    assert kinds(loss) == kind
+
+
 CENTRE = torch.nn.Parameter(torch.zeros(1, CLASSES))
 
 

@@ -17,6 +17,7 @@ from doctor.checks.training.errors.heads import mask_for_each_head
 from doctor.checks.training.errors.shapes import CLASSES, LOSSES
 from doctor.checks.training.errors.sizes import sizes_of, text
 from doctor.checks.training.errors.words import listed, words
+from doctor.errors.tables.factory import IN_CONTAINERS, MISSPELLED, NOT_MADE, PLAIN_TENSORS
 from doctor.facts.observations import (
     AbsentInSamples,
     Layout,
@@ -56,6 +57,13 @@ LABELS_FIX = (
     "its place, DataCollatorForSeq2Seq(tokenizer), or DataCollatorForTokenClassification(tokenizer)"
     " for labels of tokens. DataCollatorForLanguageModeling makes the labels itself: leave them "
     "out of the samples."
+)
+
+
+ONE_HOT = (
+    "Pass the number of the class in place of a row for each sample: labels.argmax(1) where each "
+    "row has one 1, without a view(-1) or flatten() of the labels. Where rows have several, use "
+    "binary_cross_entropy_with_logits(logits, labels.float()), with labels as they are."
 )
 
 
@@ -148,6 +156,10 @@ def labels_of_another_length(raised: Raised, own: OwnModel) -> Explanation | Non
     if samples < 2 or rows[0] % samples or labels[0] % samples or labels[0] == samples:
         return None
     have, want = rows[0] // samples, labels[0] // samples
+    if have == 1 and want == rows[1]:
+        return Explanation(
+            f"{want} labels for each of {samples} samples, as many as classes", ONE_HOT
+        )
     names = [each.name for each in own.batch if {want, want + 1} & set(each.shape[1:2])]
     embedded = [each.positions for each in raised.all(TransformerInputs)]
     cause = f"in each of {samples} samples {have} predictions against {want} labels"
@@ -251,6 +263,23 @@ def no_parameters(raised: Raised) -> Explanation | None:
     return Explanation(f"params is {params.value or 'one tensor'}")
 
 
+def empty_parameter_list(raised: Raised) -> Explanation | None:
+    """An optimizer beside a model that has no parameter, or only frozen ones."""
+    seen = raised.first(ParameterCount)
+    if seen is None:
+        return None
+    fix = ""
+    if not seen.parameters:
+        fixes = {"layers": IN_CONTAINERS, "tensors": PLAIN_TENSORS, "": NOT_MADE}
+        fix = fixes.get(seen.held.partition(" ")[0], MISSPELLED)
+    elif not seen.trainable:
+        fix = (
+            f"Call requires_grad_(True) on the part of {seen.model} that is to train, before the "
+            f"optimizer is made: all {seen.parameters} parameters are frozen."
+        )
+    return Explanation(words(seen), fix)
+
+
 PROOFS: dict[str, Proof] = {
     "absent-in-samples": seen_as(AbsentInSamples),
     "unequal-samples": first_of(labels_unpadded, seen_as(UnequalSamples)),
@@ -265,7 +294,7 @@ PROOFS: dict[str, Proof] = {
     "prefixed-keys": prefixed_keys,
     "state-dict-keys": differing_keys,
     "shared-parameters": seen_as(SharedParameters),
-    "empty-parameter-list": seen_as(ParameterCount),
+    "empty-parameter-list": empty_parameter_list,
     "no-parameters": no_parameters,
     "schedule-end": seen_as(Schedule),
     "state-of-another-optimizer": first_of(seen_as(OptimizerState), seen_as(OptimizerGroups)),

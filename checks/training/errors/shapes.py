@@ -75,8 +75,10 @@ def outputs_and_targets(raised: Raised) -> Explanation | None:
     if call is None or not LOSSES.search(raised.function) or raised.function in CLASSES:
         return None
     have, want = call.sizes
-    if have[:1] != want[:1] or call.fitted():
+    if have[:1] != want[:1]:
         return None
+    if call.fitted():
+        return fitted(raised, r"^\.flatten\(1\)")
     if of_maps := compared_maps(have, want):
         return Explanation(f"{_listed(call)}: {of_maps[0]}", of_maps[1])
     outputs = want[-1] if len(want) > 1 else 1
@@ -208,7 +210,7 @@ PROOFS: dict[str, Proof] = {
     "layer-size": first_of(layer_size, heads.width_of_keys, inner_sizes),
     "short-parameter": short_parameter,
     "outputs-and-targets": outputs_and_targets,
-    "rows-and-labels": first_of(fitted_by(r"^\.flatten\(\)"), rows_and_labels),
+    "rows-and-labels": first_of(fitted_by(r"^\.flatten\(\)"), views.regrouped, rows_and_labels),
     "memory-of-a-broadcast": memory_of_a_broadcast,
-    "differing-sizes": first_of(heads.grouped_heads, differing_sizes),
+    "differing-sizes": first_of(heads.grouped_heads, views.regrouped, differing_sizes),
 }

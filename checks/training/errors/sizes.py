@@ -228,7 +228,7 @@ def classes(raised: Raised) -> Call:
 
 def values(raised: Raised) -> Call:
     """A loss that compares one value with one target."""
-    ways = ((0, squeezed), (1, squeezed))
+    ways = ((0, squeezed), (1, squeezed), (1, flattened), (0, flattened))
     return Call(_named(raised, "input", "target"), lambda x, target: x == target, ways)
 
 

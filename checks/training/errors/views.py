@@ -7,6 +7,7 @@ import math
 from doctor.checks.training.errors.changes import Sizes
 from doctor.checks.training.errors.explanation import Explanation, Proof
 from doctor.checks.training.errors.sizes import sizes_of, tensors, text
+from doctor.facts.observations import Regrouped
 from doctor.facts.raised import Raised
 
 
@@ -54,6 +55,47 @@ def _is_of_samples(sizes: Sizes, target: Sizes) -> bool:
 PRODUCT_OF_SIZES = (
     "Choose sizes whose product is {total} in that line, with -1 for one of them. A width is "
     "divided into heads only if it is a multiple of their number."
+)
+
+
+def regrouped(raised: Raised) -> Explanation | None:
+    """A view that takes the samples of predictions, or of targets, for other rows: one that joins
+    the steps of the samples, whose values stay together, is meant."""
+    prediction, target = raised.operand("input"), raised.operand("target")
+    if prediction is None or target is None:
+        return None
+    rows, wanted = sizes_of(prediction), sizes_of(target)
+    if not rows:
+        return None
+    for seen in raised.all(Regrouped):
+        if 0 in seen.after:
+            continue
+        samples, after = seen.before[0], seen.after
+        kept = after[1:] == seen.before[len(seen.before) - len(after) + 1 :]
+        cause = f"{seen.function}() in {seen.place} (`{seen.code}`) makes {text(after)} of "
+        cause += f"{text(seen.before)}, {samples} samples"
+        features = math.prod(seen.before[1:])
+        if after == wanted and rows == (samples, features):
+            return Explanation(cause, IN_ROWS.format(view=seen.function, place=seen.place))
+        if kept or not 2 <= len(after) <= len(seen.before) or features % math.prod(after[2:]):
+            continue
+        if after[0] != rows[0] or wanted[:1] != (samples,):
+            continue
+        width = features // math.prod(after[2:])
+        kept_sizes = ", ".join(map(str, ("len(x)", -1, *after[2:])))
+        change = "x.flatten(1)" if len(after) == 2 else f"x.reshape({kept_sizes})"
+        return Explanation(
+            cause,
+            f"Write {change} in {seen.place}, in place of {seen.function}(): it makes "
+            f"{text((samples, width, *after[2:]))} and keeps the samples. The layer behind it then "
+            f"takes {width} in place of {after[1]} (in_features, or in_channels of a convolution).",
+        )
+    return None
+
+
+IN_ROWS = (
+    "Write x.flatten(1) in {place}, in place of {view}(): it keeps the samples in the first "
+    "dimension, as the output has them."
 )
 
 

@@ -181,6 +181,7 @@ WORDS: dict[type[Any], Callable[[Any], str]] = {
     seen.SharedParameters: lambda each: f"in two groups: {listed(each.names)}",
     seen.ParameterCount: lambda each: (
         f"{each.model} has {each.parameters} parameters, {each.trainable} trainable"
+        f"{': ' * bool(each.held)}{each.held}"
     ),
     seen.Schedule: lambda each: f"{each.kind} with " + ", ".join(
         f"{name}={value:g}" for name, value in each.numbers.items()

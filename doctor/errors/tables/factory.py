@@ -5,6 +5,25 @@ from __future__ import annotations
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
+MISSPELLED = (
+    "Rename that method to __init__, with two underscores on each side, and call "
+    "super().__init__() in its first line: Python calls no other name, so the layers are never "
+    "made."
+)
+IN_CONTAINERS = (
+    "Wrap it where it is assigned: nn.ModuleList([...]) in place of a list, nn.ModuleDict({...}) "
+    "with texts as keys in place of a dict, one for each list in another; single parameters in "
+    "nn.ParameterList or nn.ParameterDict."
+)
+PLAIN_TENSORS = (
+    "Wrap each where it is assigned, self.NAME = nn.Parameter(torch.randn(...)): a tensor with "
+    "requires_grad=True is in no optimizer that gets model.parameters(), and in no checkpoint."
+)
+NOT_MADE = (
+    "Make the layers in __init__ as attributes, self.linear = nn.Linear(...), and use them in "
+    "forward: one that forward makes starts from new random numbers in each step."
+)
+
 ROWS = (
     Cause(id="factory-gives-no-training",
         errors=("RuntimeError", "ImportError"), refines=("interrupted", "lightning-module"),
@@ -87,8 +106,27 @@ ROWS = (
     Cause(id="parameters-are-frozen",
         errors=("RuntimeError",),
         wordings=(
+            Wording(r"it has none: [\w.]{1,99} is not called by Python",
+                "no parameter of the model requires a gradient: nothing would train; it has none: "
+                    "Net.__int__ is not called by Python",
+                "The method that makes the layers has another name than __init__.",
+                MISSPELLED),
+            Wording(r"it has none: layers are in ",
+                "no parameter of the model requires a gradient: nothing would train; it has none: "
+                    "layers are in layers, a list",
+                "torch does not look for layers in lists and dicts of Python.",
+                IN_CONTAINERS),
+            Wording(r"it has none: tensors are in ",
+                "no parameter of the model requires a gradient: nothing would train; it has none: "
+                    "tensors are in weight, bias",
+                "A tensor is no parameter, even with requires_grad=True.",
+                PLAIN_TENSORS),
+            Wording(r"nothing would train; it has none",
+                "no parameter of the model requires a gradient: nothing would train; it has none",
+                "The model has no layers of its own.",
+                NOT_MADE),
             Wording(r"no parameter of the model requires a gradient(?!: nothing would train; "
-                r"(?:the adapters|\d{1,9} parameters of adapters|it has a peft))",
+                r"(?:the adapters|\d{1,9} parameters of adapters|it has (?:a peft|none)))",
                 "no parameter of the model requires a gradient: nothing would train",
                 "Everything is frozen; requires_grad = True of a module sets an attribute that "
                     "nothing reads.",

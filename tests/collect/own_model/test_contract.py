@@ -264,3 +264,35 @@ def test_an_optimizer_with_a_closure_is_replaced(own: Own) -> None:
         """)
     assert completes(record).status is Status.PASS
     assert "SAM needs a closure, so AdamW was used" in record.description
+
+
+@pytest.mark.parametrize(
+    ("body", "named", "fix"),
+    [
+        ("def __int__(self): self.a = nn.Linear(8, 3)", "Empty.__int__", "Rename that method"),
+        (
+            "def __init__(self):\n        super().__init__()\n        self.a = [[nn.Linear(8, 3)]]",
+            "layers are in a, a list",
+            "nn.ModuleList([...])",
+        ),
+        (
+            "def __init__(self):\n        super().__init__()\n        self.w = torch.randn(8, 3)",
+            "tensors are in w",
+            "nn.Parameter(",
+        ),
+        ("size = 3", "it has none", "Make the layers in __init__"),
+    ],
+)
+def test_a_model_without_parameters_says_where_its_weights_are(
+    body: str, named: str, fix: str, own: Own
+) -> None:
+    source = f"class Empty(nn.Module):\n    {body}\ndef make():\n    return Empty(), batch()\n"
+    verdict = completes(own(source))
+    assert verdict.fix is not None
+    assert (named in verdict.summary, fix in verdict.fix) == (True, True)
+    assert "requires_grad_(True)" not in verdict.fix
+
+
+def test_a_frozen_model_is_not_taken_for_one_without_parameters(own: Own) -> None:
+    verdict = completes(own("def make():\n    return Net().requires_grad_(False), batch()\n"))
+    assert "requires_grad_(True)" in str(verdict.fix)

@@ -21,6 +21,7 @@ CORPUS = Path(__file__).parents[2] / "corpus" / "own_trials" / "factories.py"
 OPERATIONS = {
     "softmax_over_the_batch": "softmax over the samples",
     "lstm_without_batch_first": "LSTM without batch_first",
+    "softmax_over_samples_in_the_second_place": "softmax over the samples (dim 1)",
     "encoder_without_batch_first": "MultiheadAttention without batch_first",
     "attention_without_a_causal_mask": "scaled_dot_product_attention without a mask",
     "encoder_layer_without_a_causal_mask": "MultiheadAttention without attn_mask",

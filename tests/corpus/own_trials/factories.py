@@ -45,6 +45,23 @@ def lstm_without_batch_first():
     return _trained(lambda m, x: m.b(m.a(x)[0][:, -1]), batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 3))
 
 
+def _attending_with_the_time_first(axis):
+    def run(m, x):
+        states = m.a(x.transpose(0, 1))[0]
+        return m.c((m.b(states).softmax(axis) * states).sum(0))
+
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    return _trained(run, batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 1), c=nn.Linear(8, 3))
+
+
+def softmax_over_samples_in_the_second_place():
+    return _attending_with_the_time_first(1)
+
+
+def healthy_softmax_over_time_in_the_first_place():
+    return _attending_with_the_time_first(0)
+
+
 def gru_without_batch_first():
     batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
     return _trained(lambda m, x: m.b(m.a(x)[0].mean(1)), batch, a=nn.GRU(8, 8), b=nn.Linear(8, 3))
@@ -545,6 +562,23 @@ def _with(model):
 
 def buffer_that_evaluation_moves():
     return _with(_Scaled(guarded=False))
+
+
+class _Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 4), nn.Linear(8, 4).requires_grad_(False)
+        self.register_buffer("centre", torch.zeros(4))
+
+    def forward(self, x):
+        with torch.no_grad():
+            target = (self.b(x) - self.centre).softmax(-1)
+            self.centre.lerp_(self.b(x).mean(0), 0.1)
+        return -(target * self.a(x).log_softmax(-1)).sum(-1).mean()
+
+
+def healthy_centre_of_targets():
+    return _Centred(), torch.randn(6, 8), lambda m, b: m(b)
 
 
 def healthy_buffer_of_training():

@@ -54,6 +54,7 @@ SCALED = ("Mul", "Neg", "Add", "Sub", *RESHAPING)
 """Of numbers. A quotient of two sums is a number for all samples on purpose."""
 REDUCED = re.compile(r"(?:Sum|Mean)Backward0$|(?:Loss\w*|WithLogits)Backward0$")
 """Nodes that give one number for all samples: torch names the sum over a dimension SumBackward1."""
+MOST_BY_CHANCE = 4
 ROWS = 64
 """Rows of log-probabilities whose sums are computed."""
 TOLERANCE = 0.1
@@ -118,10 +119,13 @@ class LossCalls(TorchFunctionMode):
         self.recurrent.note(name, args)
 
     def _misuse(self, name: str, inputs: Sequence[torch.Tensor], reduced: bool) -> str:
-        """`misuse` of these inputs, or one row of all samples in the place of theirs."""
+        """`misuse` of these inputs, or what only the number of samples or the values show."""
         kind = misuse(name, inputs[0], inputs[1], reduced=reduced)
         if not kind and reduced and name in ELEMENTWISE:
             kind = "one row" * sample_axes.is_one_row(inputs[0], inputs[1], self._samples)
+            kind = kind or "repeated" * is_repeated(inputs[0].shape, inputs[1].shape, self._samples)
+        if name == "cross_entropy" and are_probabilities(observing.plain(inputs[0])):
+            kind = "softmax"
         return kind
 
     def _note_labels(self, name: str, args: Arguments, options: Options) -> None:
@@ -185,6 +189,14 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: boo
     return ""
 
 
+def are_probabilities(value: torch.Tensor) -> bool:
+    """Whether the values of each sample are 0 or more and sum to 1, as logits do by no chance."""
+    if value.dim() < 2 or len(value) < MOST_BY_CHANCE or value.shape[1] < 2:
+        return False
+    rows = value[:ROWS].float()
+    return bool((rows >= 0).all()) and bool(((rows.sum(1) - 1).abs() < POSITIVE).all())
+
+
 def domain(name: str, value: torch.Tensor, args: Arguments, options: Options) -> str:
     """Whether the numbers are of the kind that the loss is defined for: logarithms of
     probabilities, targets of -1 and 1; as Misuse.kind."""
@@ -219,6 +231,14 @@ def _bounded(value: torch.Tensor, target: torch.Tensor) -> str:
     plain = observing.plain(target)
     beyond = (plain < low - MARGIN) | (plain > high + MARGIN)
     return "bounded" if beyond.numel() and float(beyond.float().mean()) >= BEYOND else ""
+
+
+def is_repeated(value: Sequence[int], target: Sequence[int], samples: int) -> bool:
+    """Whether a target is repeated for several predictions of its sample, of which torch warns:
+    [n, 1] for [n, k], [n] for [n, n]. Several networks, [k, n, 1], that learn one target are
+    meant so."""
+    smaller = samples > 1 and math.prod(target) < math.prod(value)
+    return smaller and [*value[:1], *target[:1]] == [samples, samples]
 
 
 def broadcast_size(first: Sequence[int], second: Sequence[int]) -> int:

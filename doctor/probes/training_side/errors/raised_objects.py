@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Sequence
 import torch
 
 from ..foreign import observing
-from ..subject import unregistered
+from ..subject import frozen, unregistered
 
 Records = List[Dict[str, Any]]
 MOST = 12
@@ -196,11 +196,14 @@ def modules_of(user: Any) -> Dict[str, torch.nn.Module]:
 def counts(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
     if "empty parameter list" not in str(error):
         return []
-    flags = {n: [p.requires_grad for p in m.parameters()] for n, m in modules_of(user).items()}
-    return [
-        {"type": "ParameterCount", "model": name, "parameters": len(f), "trainable": sum(f)}
-        for name, f in flags.items()
-    ]
+    records = []
+    for name, module in modules_of(user).items():
+        flags = [each.requires_grad for each in module.parameters()]
+        fields = {"model": name, "parameters": len(flags), "trainable": sum(flags)}
+        held = "" if flags else frozen.without_parameters(module).lstrip(": ")
+        records.append({"type": "ParameterCount", **fields, "held": held})
+    # A loss has no parameters by itself.
+    return sorted(records, key=lambda each: (not each["held"], not each["parameters"]))
 
 
 def shared(error: Any, frames: List[Any], user: Any, model: Any) -> Records:

@@ -73,11 +73,11 @@ def same(again: BaseException, error: BaseException) -> bool:
 class Calls(TorchFunctionMode):
     """Remembers the last function of torch that raised, and its arguments."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: int) -> None:
         super().__init__()
         self.error: Optional[BaseException] = None
         self.call: Tuple[Any, Any, Any] = (None, (), {})
-        self.sizes = joined_shapes.Sizes()
+        self.sizes = joined_shapes.Sizes(samples)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -94,7 +94,8 @@ class Calls(TorchFunctionMode):
 
 def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     """The function of torch that raised, with its arguments; the module that returned None."""
-    calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
+    samples = subjects.first_dimension(training.subject.batch) or 0
+    calls, ends, module = Calls(samples), graph_ends.Ends(), training.subject.module
     losses = freed_graphs.Losses()
     origins = value_origins.Called(module, training.subject.batch)
     returned: Dict[str, Dict[str, Any]] = {}

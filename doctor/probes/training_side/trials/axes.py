@@ -108,13 +108,13 @@ class Calls:
         shapes = "%s(), %s as %s" % (name.strip("_"), list(value.shape), list(result.shape))
         whole = observing.storage_address(value) in self._images and value.is_contiguous()
         of_map = self._maps.get(id(value))
-        if of_map and in_rows(value.shape, result.shape):
+        if of_map is not False and exchanges(value.shape, result.shape):
+            self._add(self.views, shapes)
+        elif of_map and in_rows(value.shape, result.shape):
             place = outputs.place()
             if place:
                 self._rows[id(result)] = Operation(shapes, place)
                 self._kept.append(result)
-        elif of_map is not False and exchanges(value.shape, result.shape):
-            self._add(self.views, shapes)
         elif whole and as_patches(value.shape, result.shape):
             self._add(self.patches, shapes)
 

@@ -3,13 +3,14 @@ evaluated."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import torch
 
 from ..foreign import observing
 from ..subject import build
 from ..subject.training_step import Subject
+from ..values.value_origins import tensors
 from . import outputs
 from .outputs import Operation
 
@@ -22,22 +23,30 @@ ATTENTION = "scaled_dot_product_attention"
 
 def trial(subject: Subject) -> Dict[str, Any]:
     """Evaluates the loss in eval() three times. The first one may fill caches; a buffer that the
-    second and the third one change is a statistic."""
+    second and the third one change is a statistic. One that is read under no_grad alone belongs to
+    the targets of a training loss, as the centre of a teacher, and no prediction depends on it."""
     module = subject.module
     module.eval()
     dropped: List[Operation] = []
+    read: Set[int] = set()
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        if torch.is_grad_enabled():
+            read.update(observing.storage_address(each) for each in tensors((args, options)))
         if not module.training and drops(name, args, options):
             place = outputs.place()
             if ON_PURPOSE not in place.replace(" ", ""):
                 dropped.append(Operation("%s()" % name, place))
 
     buffers: List[Dict[str, torch.Tensor]] = []
-    for _ in range(3):
+    trained: Set[str] = set()
+    for number in range(3):
         build.seed_generators(build.SEED)
-        with torch.no_grad(), outputs.Watch(note):
+        addresses = {name: observing.storage_address(each) for name, each in module.named_buffers()}
+        read.clear()
+        with torch.set_grad_enabled(number == 2), outputs.Watch(note):
             subject.loss(module, subject.batch)
+        trained |= {name for name, address in addresses.items() if address in read}
         buffers.append(_statistics(module))
     if dropped:
         return {
@@ -48,7 +57,9 @@ def trial(subject: Subject) -> Dict[str, Any]:
     moved = [
         name
         for name in first
-        if _differ(first[name], second.get(name)) and _differ(second[name], third.get(name))
+        if name in trained
+        and _differ(first[name], second.get(name))
+        and _differ(second[name], third.get(name))
     ]
     if module.training or not moved:
         return {"applies": not module.training, "found": ""}

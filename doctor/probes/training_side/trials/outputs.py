@@ -110,12 +110,12 @@ def changed_at(index: int, tensor: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def differing(one: torch.Tensor, other: torch.Tensor, axis: int) -> List[int]:
+def differing(one: torch.Tensor, other: torch.Tensor, axis: int, least: float = 1e-4) -> List[int]:
     """The indices along an axis at which two tensors differ by more than rounding."""
     rest = [each for each in range(one.dim()) if each != axis]
     gap = (one - other).abs().amax(rest) if rest else (one - other).abs()
     scale = float(one.abs().max()) or 1.0
-    return [int(each) for each in (gap > 1e-4 * scale).nonzero().flatten()]
+    return [int(each) for each in (gap > least * scale).nonzero().flatten()]
 
 
 def axis_of(small: Tuple[int, ...], large: Tuple[int, ...], sizes: Tuple[int, int]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List, Set
+import math
+from typing import Any, Dict, List, Set, Tuple
 
 import torch
 
@@ -15,7 +16,12 @@ from . import outputs
 from .outputs import Operation
 
 SOFTMAX = ("softmax", "log_softmax")
+CLEAR, SLIGHT = 1e-4, 1e-6
+"""Share of the largest output by which others change; an untrained attention over the samples has
+almost the same weights for all of them."""
 VIEWS = ("view", "reshape")
+Softmaxes = List[Tuple[str, Tuple[int, ...], int, str]]
+"""Name, shape, axis and place of each softmax."""
 INDEXING = {"__getitem__": 1, "index_select": 2, "gather": 2, "index_add": 2, "index_add_": 2,
             "scatter_add": 2, "scatter_add_": 2, "scatter": 2, "scatter_": 2}  # fmt: skip
 """Functions that take rows by number -> the place of the numbers in their arguments."""
@@ -37,11 +43,11 @@ def trial(subject: Subject) -> Dict[str, Any]:
     offsets: List[Operation] = []
     layers: List[Operation] = []
     joined: Set[int] = set()
+    softmaxes: Softmaxes = []
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
-        if name in SOFTMAX and _over_samples(args, options, count):
-            text = "%s over the samples (dim 0) of %s" % (name, list(args[0].shape))
-            over.append(Operation(text, outputs.place()))
+        if name in SOFTMAX:
+            note_softmax(softmaxes, name, args, options)
         elif name in VIEWS and (text := _exchanged(name, args[0], result, count, joined)):
             over.append(Operation(text, outputs.place()))
         elif name in INDEXING and (text := _leaves_out(name, args, options, count)):
@@ -50,7 +56,10 @@ def trial(subject: Subject) -> Dict[str, Any]:
 
     with module_hooks(subject.module, functools.partial(_time_first, layers, count)):
         whole = outputs.forward(subject, subject.batch, note)
-    part = outputs.forward(subject, shorter)
+    fewer: Softmaxes = []
+    note_fewer = functools.partial(_note_only_softmax, fewer)
+    part = outputs.forward(subject, shorter, note_fewer)
+    over = [*over_samples(softmaxes, fewer, count), *over]
     changed = containers.mapped(
         subject.batch, lambda each: outputs.changed_at(0, each) if each.dim() else each
     )
@@ -63,8 +72,9 @@ def trial(subject: Subject) -> Dict[str, Any]:
     followed = {name: axis for name, axis in axes.items() if axis >= 0}
     if not followed:
         return {"applies": False, "reason": "no axis of the output follows the number of samples"}
+    least = SLIGHT if over else CLEAR
     moved = any(
-        set(outputs.differing(whole[name], other[name], axis)) - {0}
+        set(outputs.differing(whole[name], other[name], axis, least)) - {0}
         for name, axis in followed.items()
     )
     if not moved:
@@ -77,14 +87,35 @@ def trial(subject: Subject) -> Dict[str, Any]:
     return {"applies": True, "found": kind, "operation": operation, "place": place}
 
 
-def _over_samples(args: Any, options: Dict[str, Any], count: int) -> bool:
-    """Whether a softmax of [samples, ...] normalizes over the samples; one of [samples, samples]
-    does so on purpose, as in a contrastive loss."""
-    dim = options.get("dim", args[1] if len(args) > 1 else None)
+def note_softmax(calls: Softmaxes, name: str, args: Any, options: Dict[str, Any]) -> None:
+    """Note what a softmax gets and its axis, which torch chooses where none is passed."""
     value = args[0]
-    if not isinstance(dim, int) or value.dim() < 2 or value.shape[0] != count:
-        return False
-    return bool(dim % value.dim() == 0 and value[0].numel() > 1 and value.shape[1] != count)
+    axis = options.get("dim", args[1] if len(args) > 1 else None)
+    if axis is None:
+        axis = 0 if value.dim() in (0, 1, 3) else 1
+    if value.dim() > 1:
+        shape = tuple(value.shape)
+        calls.append((name, shape, axis % value.dim(), outputs.place()))
+
+
+def _note_only_softmax(
+    calls: Softmaxes, name: str, args: Any, options: Dict[str, Any], result: Any
+) -> None:
+    if name in SOFTMAX:
+        note_softmax(calls, name, args, options)
+
+
+def over_samples(calls: Softmaxes, fewer: Softmaxes, count: int) -> List[Operation]:
+    """The softmaxes over the axis that has one entry less where the batch has one sample less, and
+    which no other axis follows; one of [samples, samples] is meant, as in a contrastive loss."""
+    found = []
+    for (name, shape, axis, place), (_, other, _, _) in zip(calls, fewer):
+        differing = [n for n, pair in enumerate(zip(shape, other)) if pair[0] != pair[1]]
+        several = math.prod(shape) > shape[axis] and len(other) == len(shape)
+        if differing == [axis] and several and (shape[axis], other[axis]) == (count, count - 1):
+            text = "%s over the samples (dim %d) of %s" % (name, axis, list(shape))
+            found.append(Operation(text, place))
+    return found if len(calls) == len(fewer) else []
 
 
 def _leaves_out(name: str, args: Any, options: Dict[str, Any], count: int) -> str:
