@@ -1,7 +1,8 @@
 """Lists of versions: the `env` commands of launchers and libraries, and lists that people write.
 
 One label, one value a line. The forms are those of `transformers env`, `accelerate env`,
-`llamafactory-cli env`, `lerobot-info` and `python -m sglang.check_env`.
+`llamafactory-cli env`, `lerobot-info`, `python -m sglang.check_env`, `python -m xformers.info` and
+ComfyUI's report of an error.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from doctor.facts.machine import Gpu
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of, system_of
 
 ROW = re.compile(
-    r"\s*\|?\s*[`*]{0,3}([A-Za-z][\w ,/+-]{0,40}?)[`*]{0,3}( version)?"
-    r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3}(\S.{0,160}?)[`*|\s]{0,6}$",
+    r"\s*\|?\s*[`*]{0,3}([A-Za-z][\w .,/+-]{0,40}?)[`*]{0,3}( version)?"
+    r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3} ?(\S.{0,160}?)[`*|\s]{0,6}$",
     re.IGNORECASE,
 )
-"""Label and value: "- `transformers` version: 4.57.1", "| GPU | RTX 5090 |"."""
+"""Label and value: "- `transformers` version: 4.57.1", "| GPU | RTX 5090 |", "**OS:** nt"."""
 
 KINDS = {
     "llamafactory version": "llamafactory-cli env",
@@ -25,9 +26,13 @@ KINDS = {
     "sglang": "sglang check_env",
 }
 """A label that one form alone has -> the form."""
-TORCH = ("pytorch version", "torch version", "pytorch", "torch")
-AVAILABLE = ("cuda available", "rocm available", "is cuda available")
-NAMES = ("gpu type", "gpu model", "gpu name", "gpu", "gpus", "device", "cuda device")
+TORCH = ("pytorch version", "torch version", "pytorch", "torch", "pytorch.version")
+AVAILABLE = ("cuda available", "rocm available", "is cuda available", "pytorch.cuda")
+NAMES = (
+    "gpu type", "gpu model", "gpu name", "gpu", "gpus", "device", "cuda device", "gpu.name", "name",
+)  # fmt: skip
+OF_COMFYUI = re.compile(r"cuda:\d{1,3} (.{3,80}?) : [\w ]{4,30}$")
+"""torch's device, its name and the allocator."""
 DRIVERS = (
     "cuda driver version", "nvidia driver version", "nvidia driver", "driver version", "driver",
 )  # fmt: skip
@@ -129,7 +134,9 @@ def _cuda(torch: str, values: dict[str, str]) -> str | None:
 
 def _available(values: dict[str, str], in_brackets: str) -> bool | None:
     stated = next((values[label] for label in AVAILABLE if label in values), "").lower()
-    if stated[:4] in ("true", "yes") or in_brackets in ("CUDA", "GPU", "True"):
+    is_device = any(OF_COMFYUI.match(values.get(label, "")) for label in ("name", "device"))
+    yes = is_device or stated[:4] in ("true", "yes") or stated == "available"
+    if yes or in_brackets in ("CUDA", "GPU", "True"):
         return True
     if stated[:5] in ("false", "no") or in_brackets in NO_ACCELERATOR:
         return False
@@ -149,6 +156,7 @@ def _gpus(values: dict[str, str]) -> tuple[Gpu, ...]:
             numbered |= dict.fromkeys(_indices(match[1]), value)
     if not numbered:
         named = next((values[label] for label in NAMES if label in values), "")
+        named = device[1] if (device := OF_COMFYUI.match(named)) else named
         match = COUNT.match(named)
         if not match or not KNOWN_GPU.search(match[2]):
             return ()
