@@ -53,7 +53,7 @@ UNKNOWN_BUILD = (
 OF_JETSON = ("cat /etc/nv_tegra_release", 'python -c "import torch; print(torch.version.cuda)"')
 NUMBER = re.compile(r"ValueError: sto(ull|ul|ll|l|i|d|f)")
 """The whole message of torch about an allocator's option whose value is no number."""
-UNKNOWN_ERROR = "CUDA unknown error"
+UNKNOWN_ERROR = "unknown error"
 WSL_GPUS, OUT_OF_MEMORY = 3, "out of memory"
 """So many GPUs start in WSL2; beyond them cudaGetDeviceCount returns error 2, whatever is free."""
 WSL_MANY = (
@@ -158,12 +158,17 @@ def _not_started(
         return fail(summary, 'python -c "import torch; print(torch.version.cuda)"',
                     "nvidia-smi", fix=UNKNOWN_BUILD, sources=("pytorch-install",))  # fmt: skip
     in_wsl = isinstance(host, Host) and host.sandbox == "WSL2"
-    if in_wsl and len(listed or ()) > WSL_GPUS and OUT_OF_MEMORY in started.detail:
-        return fail(summary, "nvidia-smi -L", fix=WSL_MANY, sources=("ck-916",))
     alone = pattern is None and isinstance(host, Host) and not host.container
     if in_wsl and (alone or UNKNOWN_ERROR in started.detail):
-        return fail_by(WSL_DRIVER, summary)  # WSL has no module nvidia_uvm
+        return _in_wsl(summary, listed or ())
     return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)
+
+
+def _in_wsl(summary: str, listed: Sequence[JobGpu]) -> Verdict:
+    """The failure where the driver is that of Windows: WSL has no module nvidia_uvm."""
+    if len(listed) > WSL_GPUS and OUT_OF_MEMORY in summary:
+        return fail(summary, "nvidia-smi -L", fix=WSL_MANY, sources=("ck-916",))
+    return fail_by(WSL_DRIVER, summary)
 
 
 def _allocator_options(host: Host | Unknown) -> dict[str, str]:
