@@ -95,7 +95,8 @@ def read(text: str, *, alone: bool = True) -> Reading:
     if reading.torch == "" and not reading.import_error and printed.answers(lines):
         reading = replace(reading, torch=None)  # collect_env ran in another Python
     if reading.torch is None and torch_messages.WITHOUT_CUDA in (reading.cuda_error or ""):
-        reading = reading if any(map(XPU.search, lines)) else _without_cuda(reading)
+        is_xpu = any(map(XPU.search, lines)) and not (reading.gpus or reading.driver)
+        reading = reading if is_xpu else _without_cuda(reading)
     reading = not_available.with_note(packages.with_loaded_nccl(reading, lines), lines)
     reading = kernel_log.add_log(_of_container(reading, lines), lines)
     return host_tools.add_tools(reading, lines) if alone or reading else reading

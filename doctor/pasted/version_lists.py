@@ -138,7 +138,7 @@ def _available(values: dict[str, str], in_brackets: str) -> bool | None:
     yes = is_device or stated[:4] in ("true", "yes") or stated == "available"
     if yes or in_brackets in ("CUDA", "GPU", "True"):
         return True
-    if stated[:5] in ("false", "no") or in_brackets in NO_ACCELERATOR:
+    if stated[:5] in ("false", "no", "not a") or in_brackets in NO_ACCELERATOR:
         return False
     return None
 

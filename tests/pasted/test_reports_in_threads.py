@@ -130,6 +130,8 @@ def test_code_that_asks_for_cuda_on_an_intel_gpu_is_no_reason_for_another_torch(
     beside = f"{line}\nIs CUDA available: False\nIs XPU available: True\ntorch==2.9.0+xpu\n"
     beside += "GPU models and configuration: No CUDA\nNvidia driver version: No CUDA\n"
     assert findings(beside)["DRV003"].status is not Status.NOTE
+    laptop = f"{line}\nIntel(R) Arc(TM) Graphics\nGPU 0: NVIDIA GeForce RTX 4060 (UUID: GPU-1a2b)\n"
+    assert findings(laptop)["TOR002"].status is Status.FAIL
 
 
 # ggml-org/llama.cpp#7218, ollama/ollama#2934

@@ -316,7 +316,8 @@ ROWS = (
                     "GPUs, as /dev/nvidia-uvm must exist in it. In the program: set "
                     "CUDA_VISIBLE_DEVICES before torch is imported.",
                 ("ls -l /dev/nvidia-uvm*", "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
-                more=("ggml_cuda_init: failed to initialize CUDA: unknown error",))),
+                more=("ggml_cuda_init: failed to initialize CUDA: unknown error",
+                    "Unable to init GPU: unknown error"))),
         why="The code asks for a GPU that this process cannot use: torch is a CPU build, another "
             "process holds the GPU in exclusive mode, no driver is visible (a container without "
             "--gpus), or CUDA_VISIBLE_DEVICES and the rank's device number do not fit the machine.",
