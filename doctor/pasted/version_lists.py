@@ -1,8 +1,7 @@
 """Lists of versions: the `env` commands of launchers and libraries, and lists that people write.
 
 One label, one value a line. The forms are those of `transformers env`, `accelerate env`,
-`llamafactory-cli env`, `lerobot-info`, `python -m sglang.check_env`, `python -m xformers.info` and
-ComfyUI's report of an error.
+`llamafactory-cli env`, `lerobot-info`, `python -m sglang.check_env` and `python -m xformers.info`.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of, system_of
 
 ROW = re.compile(
     r"\s*\|?\s*[`*]{0,3}([A-Za-z][\w .,/+-]{0,40}?)[`*]{0,3}( version)?"
-    r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3} ?(\S.{0,160}?)[`*|\s]{0,6}$",
+    r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3}(\S.{0,160}?)[`*|\s]{0,6}$",
     re.IGNORECASE,
 )
-"""Label and value: "- `transformers` version: 4.57.1", "| GPU | RTX 5090 |", "**OS:** nt"."""
+"""Label and value: "- `transformers` version: 4.57.1", "| GPU | RTX 5090 |"."""
 
 KINDS = {
     "llamafactory version": "llamafactory-cli env",
@@ -29,10 +28,8 @@ KINDS = {
 TORCH = ("pytorch version", "torch version", "pytorch", "torch", "pytorch.version")
 AVAILABLE = ("cuda available", "rocm available", "is cuda available", "pytorch.cuda")
 NAMES = (
-    "gpu type", "gpu model", "gpu name", "gpu", "gpus", "device", "cuda device", "gpu.name", "name",
+    "gpu type", "gpu model", "gpu name", "gpu", "gpus", "device", "cuda device", "gpu.name",
 )  # fmt: skip
-OF_COMFYUI = re.compile(r"cuda:\d{1,3} (.{3,80}?) : [\w ]{4,30}$")
-"""torch's device, its name and the allocator."""
 DRIVERS = (
     "cuda driver version", "nvidia driver version", "nvidia driver", "driver version", "driver",
 )  # fmt: skip
@@ -134,9 +131,7 @@ def _cuda(torch: str, values: dict[str, str]) -> str | None:
 
 def _available(values: dict[str, str], in_brackets: str) -> bool | None:
     stated = next((values[label] for label in AVAILABLE if label in values), "").lower()
-    is_device = any(OF_COMFYUI.match(values.get(label, "")) for label in ("name", "device"))
-    yes = is_device or stated[:4] in ("true", "yes") or stated == "available"
-    if yes or in_brackets in ("CUDA", "GPU", "True"):
+    if stated[:4] in ("true", "yes", "avai") or in_brackets in ("CUDA", "GPU", "True"):
         return True
     if stated[:5] in ("false", "no", "not a") or in_brackets in NO_ACCELERATOR:
         return False
@@ -156,7 +151,6 @@ def _gpus(values: dict[str, str]) -> tuple[Gpu, ...]:
             numbered |= dict.fromkeys(_indices(match[1]), value)
     if not numbered:
         named = next((values[label] for label in NAMES if label in values), "")
-        named = device[1] if (device := OF_COMFYUI.match(named)) else named
         match = COUNT.match(named)
         if not match or not KNOWN_GPU.search(match[2]):
             return ()
@@ -178,5 +172,7 @@ def _indices(numbers: str) -> list[int]:
 
 
 def _name(text: str) -> str:
-    """A GPU's name without the memory in brackets that people write behind it."""
+    """A GPU's name without the memory in brackets that people write behind it, and without what
+    ComfyUI prints around it: "cuda:0 ... : native"."""
+    text = re.sub(r"^cuda:\d{1,3} | : \w{4,20}$", "", text)
     return re.sub(r"\s*\(.{0,60}\)?\s*$", "", text).strip(" ,;.")
