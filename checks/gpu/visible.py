@@ -58,8 +58,8 @@ WSL_GPUS, OUT_OF_MEMORY = 3, "out of memory"
 """So many GPUs start in WSL2; beyond them cudaGetDeviceCount returns error 2, whatever is free."""
 WSL_MANY = (
     "WSL2 starts CUDA with three GPUs and runs out of memory with more, whatever memory is free: "
-    "disable GPUs in Windows' Device Manager until three remain, then wsl --shutdown. For all of "
-    "them boot Linux."
+    "disable GPUs in Windows' Device Manager until three remain, then wsl --shutdown. To use "
+    "all of them, boot Linux."
 )
 NO_GPUS = re.compile(r"No (CUDA|HIP) GPUs are available")
 
