@@ -17,6 +17,7 @@ from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
+from doctor.judge.known_errors import COMPAT, fail_by
 
 SINCE_MINOR = 11
 """The first CUDA with minor-version compatibility."""
@@ -46,6 +47,8 @@ def runs_torch_cuda(
     host: Host | Unknown,
     interpreter: Interpreter | Unknown,
 ) -> Verdict:
+    if not _context_was_created(cuda) and (compat := _of_image(driver, job_gpus)):
+        return compat
     verdict = _judged(driver, torch, cuda, job_gpus)
     if verdict.status is not Status.FAIL:
         return verdict
@@ -85,6 +88,26 @@ def _judged(
     if isinstance(torch, Unknown):
         return unknown(f"could not be read: {torch.reason}")
     return _by_version(driver, torch, cuda, job_gpus)
+
+
+def _of_image(driver: Driver | Unknown, job_gpus: JobGpus | Unknown) -> Verdict | None:
+    """A failure where the CUDA version is not the driver's own but that of a cuda-compat package,
+    which GeForce GPUs do not take."""
+    if isinstance(driver, Unknown):
+        return None
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    version = wheels.Driver.read(driver.version).version
+    own = wheels.DRIVER_CUDA.get(version[0]) if version else None
+    if not own or not driver.cuda_version or not any("GeForce" in each.name for each in gpus):
+        return None
+    if _cuda(driver.cuda_version) <= own:
+        return None
+    summary = f"{version_of(driver)}, while this driver's own is CUDA {dotted(own)}"
+    summary = f"{summary}; a GeForce GPU requires the driver's own libcuda.so.1"
+    if _cuda(driver.cuda_version)[0] == own[0]:
+        return fail_by(COMPAT, summary)
+    fix = f"Upgrade the driver on the host, or use an image and a torch for CUDA {own[0]}."
+    return fail(summary, "nvidia-smi", fix=fix, sources=COMPAT.sources)
 
 
 def _upgrade(torch: Torch | Unknown, number: int | None) -> str:
@@ -211,6 +234,8 @@ RUNS_TORCH_CUDA = Check(
         "GPU of the job on which no kernel ran",
     ),
     fails=(
+        "the GPU is a GeForce, no CUDA context was created, and the CUDA version is newer than the "
+        "driver's branch has: a cuda-compat package's",
         "the driver's CUDA is a major version behind or its branch too old, and no CUDA context "
         "was created",
         "torch itself reports that the driver is too old",

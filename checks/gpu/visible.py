@@ -53,7 +53,14 @@ UNKNOWN_BUILD = (
 OF_JETSON = ("cat /etc/nv_tegra_release", 'python -c "import torch; print(torch.version.cuda)"')
 NUMBER = re.compile(r"ValueError: sto(ull|ul|ll|l|i|d|f)")
 """The whole message of torch about an allocator's option whose value is no number."""
-UNKNOWN_ERROR = "CUDA unknown error"
+UNKNOWN_ERROR = "unknown error"
+WSL_GPUS, OUT_OF_MEMORY = 3, "out of memory"
+"""So many GPUs start in WSL2; beyond them cudaGetDeviceCount returns error 2, whatever is free."""
+WSL_MANY = (
+    "WSL2 starts CUDA with three GPUs and runs out of memory with more, whatever memory is free: "
+    "disable GPUs in Windows' Device Manager until three remain, then wsl --shutdown. To use "
+    "all of them, boot Linux."
+)
 NO_GPUS = re.compile(r"No (CUDA|HIP) GPUs are available")
 
 
@@ -80,7 +87,7 @@ def visible(
         or _lost(listed)
         or _occupied(job_gpus, cuda)
         or _undivided(listed, torch_count)
-        or (not is_old and _not_started(cuda, host))
+        or (not is_old and _not_started(cuda, host, listed))
     )
     if problem:
         return problem
@@ -123,7 +130,9 @@ def _undivided(listed: Sequence[JobGpu] | None, torch_count: int | None) -> Verd
     return fail_by(NO_INSTANCES, f"{count} in MIG mode and no instance exists; one required")
 
 
-def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict | None:
+def _not_started(
+    cuda: Cuda | Unknown | None, host: Host | Unknown, listed: Sequence[JobGpu] | None
+) -> Verdict | None:
     """A failure if torch.cuda.init raised, crashed or hung; cuInit did not, as DRV001 passes."""
     if not isinstance(cuda, Cuda) or _torch_count(cuda) is not None:
         return None
@@ -151,8 +160,15 @@ def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict |
     in_wsl = isinstance(host, Host) and host.sandbox == "WSL2"
     alone = pattern is None and isinstance(host, Host) and not host.container
     if in_wsl and (alone or UNKNOWN_ERROR in started.detail):
-        return fail_by(WSL_DRIVER, summary)  # WSL has no module nvidia_uvm
+        return _in_wsl(summary, listed or ())
     return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)
+
+
+def _in_wsl(summary: str, listed: Sequence[JobGpu]) -> Verdict:
+    """The failure where the driver is that of Windows: WSL has no module nvidia_uvm."""
+    if len(listed) > WSL_GPUS and OUT_OF_MEMORY in summary:
+        return fail(summary, "nvidia-smi -L", fix=WSL_MANY, sources=("ck-916",))
+    return fail_by(WSL_DRIVER, summary)
 
 
 def _allocator_options(host: Host | Unknown) -> dict[str, str]:

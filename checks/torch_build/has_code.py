@@ -164,7 +164,8 @@ def _hidden(summary: str, hiding: tuple[str, ...]) -> Verdict:
 def _kernel_failed(summary: str, kernel: Ended, wheel: Replacement) -> Verdict:
     pattern = find_cause(kernel)
     if pattern is NO_GPU_CODE:
-        return fail(summary, *wheel.commands, fix=wheel.fix, sources=OF_BUILDS)
+        sources = OF_ROCM if "HIP error" in kernel.detail else OF_BUILDS
+        return fail(summary, *wheel.commands, fix=wheel.fix, sources=sources)
     if pattern is None and kernel.how == "timeout":
         pattern = BROKEN_GPU
     if pattern is None:

@@ -64,6 +64,8 @@ ON_HOST = re.compile(
     re.IGNORECASE,
 )
 """Somebody says that nvidia-smi works outside of the container."""
+XPU = re.compile(r"\bXPU available ?: True|\d\+xpu\b|Intel(?:\(R\))? Arc\b")
+"""A build for Intel's GPUs, for which code that asks for CUDA is no reason to install another."""
 LOST = re.compile(r"GPU is lost|\bXid\b|\bno (?:docker|containers?)\b", re.IGNORECASE)
 """A GPU that its host lost as well, or no container at all."""
 
@@ -93,7 +95,8 @@ def read(text: str, *, alone: bool = True) -> Reading:
     if reading.torch == "" and not reading.import_error and printed.answers(lines):
         reading = replace(reading, torch=None)  # collect_env ran in another Python
     if reading.torch is None and torch_messages.WITHOUT_CUDA in (reading.cuda_error or ""):
-        reading = _without_cuda(reading)
+        is_xpu = any(map(XPU.search, lines)) and not (reading.gpus or reading.driver)
+        reading = reading if is_xpu else _without_cuda(reading)
     reading = not_available.with_note(packages.with_loaded_nccl(reading, lines), lines)
     reading = kernel_log.add_log(_of_container(reading, lines), lines)
     return host_tools.add_tools(reading, lines) if alone or reading else reading

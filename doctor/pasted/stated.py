@@ -23,7 +23,7 @@ TORCH = (
     re.compile(
         rf"(?<![\w/.-])(?:py)?torch(?:[ _]version|\.__version__)?['\"*`]{{0,3}}"
         rf"(?:==|\s?(?:[:=@→]|[-=]>|gives|prints|is|returns)|[-(\s])\s{{0,4}}"
-        rf"['\"v]{{0,2}}{VERSION}",
+        rf"(?:\*\* )?['\"v]{{0,2}}{VERSION}",
         re.IGNORECASE,
     ),
     re.compile(rf"^{VERSION} (?:\d\d\.\d|None)\b"),
@@ -55,7 +55,7 @@ WISH = re.compile(r"at least|or newer|or later|requires?\b|>=|\bneed|minimum|upg
 """A sentence about another version than the one that is there."""
 LISTED = (
     re.compile(r"CUDA:(\d{1,3}) \((.{3,60}?), \d{3,7}Mi?B\)"),
-    re.compile(r"Device: cuda:(\d{1,3}) (.{3,60}?)(?: : |$)"),
+    re.compile(r"(?:Device:|Name:\*\*) cuda:(\d{1,3}) (.{3,60}?)(?: : |$)"),
     re.compile(r"^\[(\d{1,3})\] (.{3,60}?)\s*\| *\d"),
     re.compile(r"^Device (\d{1,3}): \"(.{3,60}?)\"$"),
     re.compile(r"_CudaDeviceProperties\(()name='(.{3,60}?)'"),

@@ -1,7 +1,7 @@
 """Lists of versions: the `env` commands of launchers and libraries, and lists that people write.
 
 One label, one value a line. The forms are those of `transformers env`, `accelerate env`,
-`llamafactory-cli env`, `lerobot-info` and `python -m sglang.check_env`.
+`llamafactory-cli env`, `lerobot-info`, `python -m sglang.check_env` and `python -m xformers.info`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from doctor.facts.machine import Gpu
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of, system_of
 
 ROW = re.compile(
-    r"\s*\|?\s*[`*]{0,3}([A-Za-z][\w ,/+-]{0,40}?)[`*]{0,3}( version)?"
+    r"\s*\|?\s*[`*]{0,3}([A-Za-z][\w .,/+-]{0,40}?)[`*]{0,3}( version)?"
     r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3}(\S.{0,160}?)[`*|\s]{0,6}$",
     re.IGNORECASE,
 )
@@ -25,9 +25,11 @@ KINDS = {
     "sglang": "sglang check_env",
 }
 """A label that one form alone has -> the form."""
-TORCH = ("pytorch version", "torch version", "pytorch", "torch")
-AVAILABLE = ("cuda available", "rocm available", "is cuda available")
-NAMES = ("gpu type", "gpu model", "gpu name", "gpu", "gpus", "device", "cuda device")
+TORCH = ("pytorch version", "torch version", "pytorch", "torch", "pytorch.version")
+AVAILABLE = ("cuda available", "rocm available", "is cuda available", "pytorch.cuda")
+NAMES = (
+    "gpu type", "gpu model", "gpu name", "gpu", "gpus", "device", "cuda device", "gpu.name",
+)  # fmt: skip
 DRIVERS = (
     "cuda driver version", "nvidia driver version", "nvidia driver", "driver version", "driver",
 )  # fmt: skip
@@ -129,9 +131,9 @@ def _cuda(torch: str, values: dict[str, str]) -> str | None:
 
 def _available(values: dict[str, str], in_brackets: str) -> bool | None:
     stated = next((values[label] for label in AVAILABLE if label in values), "").lower()
-    if stated[:4] in ("true", "yes") or in_brackets in ("CUDA", "GPU", "True"):
+    if stated[:4] in ("true", "yes", "avai") or in_brackets in ("CUDA", "GPU", "True"):
         return True
-    if stated[:5] in ("false", "no") or in_brackets in NO_ACCELERATOR:
+    if stated[:5] in ("false", "no", "not a") or in_brackets in NO_ACCELERATOR:
         return False
     return None
 
@@ -170,5 +172,7 @@ def _indices(numbers: str) -> list[int]:
 
 
 def _name(text: str) -> str:
-    """A GPU's name without the memory in brackets that people write behind it."""
+    """A GPU's name without the memory in brackets that people write behind it, and without what
+    ComfyUI prints around it: "cuda:0 ... : native"."""
+    text = re.sub(r"^cuda:\d{1,3} | : \w{4,20}$", "", text)
     return re.sub(r"\s*\(.{0,60}\)?\s*$", "", text).strip(" ,;.")

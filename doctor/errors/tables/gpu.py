@@ -317,7 +317,8 @@ ROWS = (
                     "install or load the driver. Torch need not be reinstalled. On a machine "
                     "without a GPU choose the CPU in the code.",
                 ("nvidia-smi", "docker run --rm --gpus all ubuntu nvidia-smi")),
-            Wording(r"CUDA unknown error(?: - this may be due to an incorrectly set up|\s{0,9}$)",
+            Wording(r"CUDA unknown error(?: - this may be due to an incorrectly set up|\s{0,9}$)|"
+                r"failed to initialize CUDA: unknown error|Unable to init GPU: unknown error",
                 "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
                     "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program "
                     "start.",
@@ -328,7 +329,9 @@ ROWS = (
                     "modprobe nvidia_uvm), or reboot. In a container: create it anew with the "
                     "GPUs, as /dev/nvidia-uvm must exist in it. In the program: set "
                     "CUDA_VISIBLE_DEVICES before torch is imported.",
-                ("ls -l /dev/nvidia-uvm*", "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm")),
+                ("ls -l /dev/nvidia-uvm*", "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
+                more=("ggml_cuda_init: failed to initialize CUDA: unknown error",
+                    "Unable to init GPU: unknown error")),
             Wording("Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",
                 "AssertionError: Torch not compiled with CUDA enabled",
                 "The code asks for a GPU, and this build of torch has no CUDA.",

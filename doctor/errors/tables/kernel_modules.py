@@ -99,6 +99,8 @@ ROWS = (
                     "nvidia/535.129.03: added",
                     'ERROR: An error occurred while performing the step: "Building kernel modules"',
                     "E: Unable to locate package linux-headers-6.8.0-1024-aws",
+                    'ERROR: An error occurred while performing the step: "Building kernel '
+                    'modules".',
                     "dkms built the module for 6.11.0-29-generic, and the kernel that runs is "
                     "6.14.0-33-generic")),
             Wording(r"BAR\d is 0M @ 0x0|PCI I/O region assigned to your NVIDIA device is "
@@ -170,8 +172,34 @@ ROWS = (
                     "ERROR:root:Driver not initialized (amdgpu not found in modules)"))),
         why="The driver's kernel module was not built for this kernel or GPU, may not be "
             "loaded, or cannot start the GPU.",
-        yields_to=("gpu-of-virtual-machine", "driver-parts-differ", "gpu-firmware-not-booted"),
+        yields_to=("gpu-of-virtual-machine", "driver-parts-differ", "gpu-firmware-not-booted",
+            "driver-older-than-kernel"),
         sources=("driver-mismatch", "gpu-operator-729"),
+        owner=Owner.ENVIRONMENT),
+    Cause(id="driver-older-than-kernel",
+        messages=(r"GPL-incompatible module nvidia\S{0,12} uses GPL-only symbol",),
+        examples=("ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol "
+            "'rcu_read_unlock_strict'",),
+        why="The driver's proprietary module does not compile for this kernel: it uses a symbol "
+            "that this kernel reserves for modules under the GPL.",
+        fix="Install a newer release of the driver, which knows this kernel, or the open kernel "
+            "module of the same version (nvidia-driver-580-open, nvidia-open), which drives GPUs "
+            "since Turing. Until then boot the previous kernel.",
+        commands=("uname -r", "dkms status"), sources=("konvoy-image-builder-1200",),
+        owner=Owner.ENVIRONMENT),
+    Cause(id="module-needs-open-driver",
+        messages=(r"module using GPL-only symbols uses symbols.{0,60} from proprietary module "
+            r"nvidia",),
+        examples=("nvidia_fs: module using GPL-only symbols uses symbols from proprietary module "
+            "nvidia.",
+            "libnvm: module using GPL-only symbols uses symbols nvidia_p2p_get_pages from "
+            "proprietary module nvidia."),
+        why="The kernel does not let the module before the colon (nvidia_fs is that of GPUDirect "
+            "Storage) use the driver's proprietary module.",
+        fix="For GPUDirect Storage and RDMA install the open kernel module of the same driver "
+            "version (nvidia-driver-580-open, nvidia-open), which drives GPUs since Turing, and "
+            "reboot. A training that uses neither runs without that module.",
+        commands=("modinfo -F license nvidia",), sources=("gds-nvidia-fs-41",),
         owner=Owner.ENVIRONMENT),
     Cause(id="gpu-firmware-not-booted",
         messages=(r"failed to wait for GFW(?:_| )BOOT",),

@@ -341,7 +341,7 @@ ROWS = (
                 "an environment of its own for each repository.",
                 ("git submodule status",),
                 owner=Owner.ENVIRONMENT)),
-         told_by="a release renamed, removed or added the argument",
+        told_by="a release renamed, removed or added the argument",
         why="An argument that one library passes, or a file holds, is unknown to the release of "
             "the other one or to the code.",
         sources=("whisper-finetune-112", "transformers-7974", "accelerate-1550",
