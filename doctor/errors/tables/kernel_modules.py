@@ -99,8 +99,6 @@ ROWS = (
                     "nvidia/535.129.03: added",
                     'ERROR: An error occurred while performing the step: "Building kernel modules"',
                     "E: Unable to locate package linux-headers-6.8.0-1024-aws",
-                    'ERROR: An error occurred while performing the step: "Building kernel '
-                    'modules".',
                     "dkms built the module for 6.11.0-29-generic, and the kernel that runs is "
                     "6.14.0-33-generic")),
             Wording(r"BAR\d is 0M @ 0x0|PCI I/O region assigned to your NVIDIA device is "
