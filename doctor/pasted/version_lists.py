@@ -12,7 +12,7 @@ from doctor.facts.machine import Gpu
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of, system_of
 
 ROW = re.compile(
-    r"\s*\|?\s*[`*]{0,3}([A-Za-z][\w .,/+-]{0,40}?)[`*]{0,3}( version)?"
+    r"\s*(?:\|\s*)?[`*]{0,3}([A-Za-z][\w .,/+-]{0,40}?)[`*]{0,3}( version)?"
     r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3}(\S.{0,160}?)[`*|\s]{0,6}$",
     re.IGNORECASE,
 )
