@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor.checks.data import (
     agreement,
     answers,
+    belonging,
     delivered,
     epochs,
     given,
@@ -38,6 +39,7 @@ CHECKS = (
     *written.CHECKS,
     *delivered.CHECKS,
     *agreement.CHECKS,
+    *belonging.CHECKS,
     *rereading.CHECKS,
     *given.CHECKS,
     *two_splits.CHECKS,

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from doctor._util.units import shown
 from doctor.checks.data.agreement_meanings import FINITE, MEANINGS, TABLE
+from doctor.checks.data.image_meanings import INSIDE
 from doctor.checks.data.relations import verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_batches import Agreement, Indices
-from doctor.judge.check import Check, Owner, Verdict, fail, note, skip, warn
+from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 
 UNKNOWN, MOST_UNKNOWN, BLANKS, FILLED = 0.2, 0.5, 0.01, 0.9
 """Shares of tokens from which on it is noted, and of tokens and of targets from which on it is a
 warning. Our own numbers."""
+BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
+"""Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
 EMPTY = 0.02
 """Share of targets of a CTC loss; some recordings may be silent. Our own number."""
-OF_CTC = ("torch-ctc-loss",)
+OF_CTC, OF_TRANSFORMS = ("torch-ctc-loss",), ("torchvision-masks",)
+MOSTLY = 0.9
+"""Of the boxes that leave their image. Our own number."""
+LEAST_TURNED = 5
 LEAST_LONGER = 4
 """Targets, at least half of those that were read, that no loss can teach. Our own number."""
 LEAST_COMPARED = 64
-"""Rows of features. Our own number."""
+"""Turned images, and rows of features. Our own numbers."""
 
 
 def agreed(data: Data) -> Verdict:
@@ -42,7 +48,14 @@ def _agreed(split: Split) -> Verdict:
     agreement, related = split.agreement, verdicts(split.relations, MEANINGS)
     if agreement is None:
         return worst(*related) if related else skip("the batches have no tensors")
-    found = _beyond(agreement) or _targets(agreement) or _columns(agreement) or _values(agreement)
+    found = (
+        _beyond(agreement)
+        or _targets(agreement)
+        or _turned(agreement)
+        or _boxes(split)
+        or _columns(agreement)
+        or _values(agreement)
+    )
     if found or related:
         return worst(*([found] if found else []), *related)
     return passed("ids, targets and values agree", split)
@@ -97,14 +110,51 @@ def _targets(agreement: Agreement) -> Verdict | None:
     return None
 
 
+def _turned(agreement: Agreement) -> Verdict | None:
+    if agreement.turned < LEAST_TURNED or agreement.followed:
+        return None
+    what = "draws of samples turn or move the image as its mask or boxes never do"
+    return observed(f"{agreement.turned} {what}", FEW, fix=TURN, sources=OF_TRANSFORMS)
+
+
+def _boxes(split: Split) -> Verdict | None:
+    boxes = split.boxes
+    if boxes is None:
+        return None
+    if boxes.flat >= BOXES * boxes.boxes:
+        text = share(boxes.flat, boxes.boxes, "boxes have no width or no height")
+        return observed(text, boxes.boxes, fix=FLAT)
+    if boxes.corners and boxes.turned >= BOXES * boxes.boxes:
+        what = f"boxes are not x1, y1, x2, y2 with x1 < x2 and y1 < y2, as {boxes.corners} has them"
+        return observed(share(boxes.turned, boxes.boxes, what), boxes.boxes, fix=CORNERS)
+    if boxes.likely and not boxes.corners and boxes.turned >= SIZED * boxes.boxes:
+        what = "boxes are not x1, y1, x2, y2, as torchvision's models expect them beside labels"
+        return note(share(boxes.turned, boxes.boxes, what), fix=CORNERS)
+    if boxes.outside >= OUTSIDE * boxes.boxes:
+        what = "boxes leave their image, as corners and as corner or center with a size"
+        if boxes.swapped >= MOSTLY * boxes.outside:
+            what = (
+                "boxes leave their image, and fit into it where they are divided by its other side"
+            )
+            text = share(boxes.outside, boxes.boxes, what)
+            return observed(text, boxes.boxes, fix=SIDES)
+        return observed(share(boxes.outside, boxes.boxes, what), boxes.boxes, fix=INSIDE)
+    return None
+
+
 def _columns(agreement: Agreement) -> Verdict | None:
     for each in agreement.columns:
         if each.rows >= LEAST_COMPARED:
             text = f"column {each.column} of {shown(each.name)} is the target in {each.rows:,} rows"
             if each.with_columns:
                 others = " and ".join(str(one) for one in each.with_columns)
-                text = f"{text}, added to column {others}: they are its parts"
-            return observed(text, each.rows, fix=LEAK)
+                how = "multiplied or divided by" if each.times else "added to"
+                text = f"{text}, {how} column {others}"
+                if each.times:  # the law that is to be learned may be such a product
+                    return note(f"{text}, if one of them is computed from the target", fix=LEAK)
+                text = f"{text}: they are its parts"
+            typed: Remedy = {"fix": LEAK}
+            return observed(text, each.rows, **typed)
     return None
 
 
@@ -152,6 +202,23 @@ LONGER = (
     "Drop samples whose text is longer than their sound, and look at how lengths are counted and "
     "how far the model shortens its input: a smaller stride has more outputs."
 )
+TURN = (
+    "Draw the random flip once per sample and apply it to both: torchvision.transforms.v2 or "
+    "albumentations with image and mask in one call."
+)
+CORNERS = (
+    "Convert the boxes: torchvision.ops.box_convert(boxes, 'xywh', 'xyxy'), or 'cxcywh', by the "
+    "format in which they are stored."
+)
+FLAT = (
+    "Drop boxes without an area after a crop, and keep boxes that are shares of the image as "
+    "fractions: as whole numbers they are 0. Where nothing is cropped, boxes were clamped to an "
+    "image that was resized without them: scale both."
+)
+SIDES = (
+    "Divide x by the width and y by the height: the shape of an array begins with the height "
+    "(h, w = image.shape[:2]), the size of a PIL image with the width."
+)
 LEAK = "Leave the target's column out of the features."
 WORDS = "Tokenize with the tokenizer that was trained on such text."
 
@@ -181,15 +248,20 @@ AGREED = Check(
     code="DAT022",
     slug="fields-agree",
     title="Ids, targets and values of a batch agree with each other and with the model",
-    why="A token beyond the embedding ends the training at the row that has it. A target among the "
-    "features, or the blank of a CTC loss in the text raise nothing, and nothing of use is "
-    "learned.",
+    why="A token beyond the embedding ends the training at the row that has it. A mask that is not "
+    "turned with its image, a target among the features, or the blank of a CTC loss in the text "
+    "raise nothing, and nothing of use is learned.",
     passes=("each field that was read fits to the others, and to the model where there is one",),
     notes=(
         "at least 20 % of the tokens stand for unknown words; from half of them on it is a warning",
+        "at least 20 % of boxes beside labels are no corners, and no model was read",
         "token ids go beyond the tokenizer, and no model was read",
     ),
     warns=(
+        "of an image that is flipped, turned or moved at random, mask or boxes never are, in 5 or "
+        "more draws",
+        "at least 1 % of 32 or more boxes are no corners, where model or format has corners",
+        "at least 5 % of 32 or more boxes leave their image in any format, or 1 % have no area",
         "a column of the features equals the target, but for factor and difference, in 64 rows, "
         "has "
         "its order, or is one of two or three parts of it",
@@ -199,10 +271,30 @@ AGREED = Check(
         "half of the rows have labels that are padded on the other side than their tokens",
         "classes or words have another number in the dataset of eval than in that of train",
         "of 32 or more rows one has NaN or Inf that no mask excludes",
-        "a code for what is missing stands in a column of the features",
-        "a window runs back in time",
+        "a code for what is missing, or a second unit, stands in a column of the features",
+        "weights of a loss or a sampler grow with the counts of the classes",
+        "two texts of a row are displaced, or negatives are positives of the same user or batch",
+        "files of sound have several rates, and the source does nothing with them",
+        "edges of joined graphs are not moved, or lead to another graph of the batch",
+        "ends of episodes are not marked, or a row late; a window runs back in time",
         "targets of a binary cross entropy are not from 0 to 1",
-        "all targets are one vector, or one class",
+        "pandas joins tables whose keys repeat on both sides or have no partner, or numbered files "
+        "of a sequence are read in the order of text",
+        "two languages are exchanged in 2 % of the rows, or one text stands on both sides in 5 %",
+        "10 % of the boxes lie in the bars around their image, points fit once width and height "
+        "are exchanged, or a mirrored image keeps left and right of its points or its direction",
+        "20 % of mixed inputs (mixup, CutMix) have other shares than their targets",
+        "5 % of the spans are not the answers that the dataset holds, or 10 % of the words of "
+        "entities have tags of two kinds",
+        "half of the conditions of a generating model are empty, or no text ends with the token "
+        "that the file names for it",
+        "a classifier's configuration names another padding token than the rows have, or the "
+        "target of a row is the padding of the model's own table",
+        "a Trainer removes a column that the model reads, a loader writes batches to one memory, "
+        "or all targets are one vector, or one class",
+        "rows are sorted by dates as text, numbered files in the order of text are paired with "
+        "lines, or windows cross from one series to another",
+        "the next state at a limit of time is that of another episode",
     ),
     fails=(
         "token ids, classes or other numbers go beyond the model's embeddings or its classes, in a "
@@ -211,7 +303,7 @@ AGREED = Check(
     fix="Look at the rows that are named.",
     owner=Owner.JOB,
     judge=agreed,
-    limits="that masks, boxes and classes are the right ones, or belong to their inputs.",
+    limits="that masks, boxes and classes are the right ones, or rewards those of their step.",
     sources=("torch-data-loading",),
 )
 

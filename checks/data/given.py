@@ -36,6 +36,16 @@ MEANINGS: Meanings = {
     "column separates": Meaning(
         "rows are distinguished by a threshold in column {0} of {fields} alone", DROP, noted=True
     ),
+    "gives class away": Meaning(
+        "rows have their class in {third} of {second}, which is another one in each class",
+        DROP,
+        least=0.5,
+    ),
+    "may give class away": Meaning(
+        "rows have their class in {third} of {second}, which is another one in each class",
+        DROP,
+        noted=True,
+    ),
     "window holds target": Meaning(
         "targets are the value at place {0} of {fields}, which the model gets",
         "End the input before the step that is to be predicted: x = s[t - n : t], y = s[t].",
@@ -55,12 +65,31 @@ MEANINGS: Meanings = {
         "Draw each of them for itself: augment, or add the noise, once for each, and look at how "
         "the negatives are drawn.",
     ),
+    "step changes nothing": Meaning(
+        "transitions have {fields} equal to the state before: the array is written in place",
+        "Copy the observation when it is stored, or return a copy from the environment: "
+        "obs.copy() before env.step().",
+        least=0.9,
+    ),
     "mask predicted": Meaning(
         "rows predict the token of the mask, which their input has there: labels were copied "
         "after the "
         "tokens were masked",
         "Copy the labels first: labels = input_ids.clone(), and mask input_ids then.",
         least=0.2,
+    ),
+    "links in graph": Meaning(
+        "links that are to be predicted are edges of the graph that the model gets",
+        "Give the model the edges of train alone: the links of the evaluation, in both "
+        "directions, are "
+        "left out of edge_index (RandomLinkSplit of torch_geometric does it).",
+    ),
+    "target is input": Meaning(
+        "rows have their own input as labels: the decoder learns to copy it",
+        "Tokenize the column of the targets for the labels (text_target=), and the one of the "
+        "texts for "
+        "input_ids.",
+        least=0.9,
     ),
     "decoder sees target": Meaning(
         "rows have decoder_input_ids equal to their labels: the decoder copies what it gets",
@@ -109,15 +138,18 @@ UNSEEN = Check(
     why="A model that can copy its target does: the loss falls, the evaluation is nearly perfect, "
     "and where the target is not given it knows nothing.",
     passes=("no relation of this kind holds between inputs and targets",),
-    notes=("a threshold in one column distinguishes two classes in all rows",),
+    notes=(
+        "a threshold in one column tells two classes apart in all rows, or a length each class",
+    ),
     warns=(
         "at least half of 32 or more prompts end with their answer",
-        "a column has one value in all rows of a class, and others in all other rows",
+        "a column has one value in all rows of a class, and others in all other rows; a token at "
+        "one place, a pixel at the edge or the number of the row does so for all classes",
         "a place of the input window or a column of a series is the target in all rows, or "
         "histories end with it",
         "at least 5 % of 32 or more rows have two equal inputs of a kind, as views or a triplet",
-        "decoder_input_ids equal the labels",
-        "a masked model predicts the mask",
+        "decoder_input_ids equal the labels, or the labels of a decoder are its input",
+        "a masked model predicts the mask, or eval asks for links that its graph has",
         "at least 40 % of a masked model's labels are the token of the input",
     ),
     fix="Look at how inputs and targets are made.",

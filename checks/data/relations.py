@@ -14,7 +14,8 @@ from doctor.judge.check import Verdict, fail, note
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The sentence of a relation, with {fields}, and {0}, {1} for its numbers."""
+    """The sentence of a relation, with {fields}, or {first}, {second}, {third} and {others} of
+    them, and {0}, {1} for its numbers."""
 
     text: str
     fix: str
@@ -28,6 +29,8 @@ class Meaning:
     """A row has it by itself, so that some of few rows are enough for a warning."""
     single: bool = False
     """It holds for the whole or not at all, and has no share."""
+    explained: bool = False
+    """Its numbers are what is explained: below 0 that is nothing."""
 
 
 Meanings = Mapping[RelationKind, Meaning]
@@ -47,9 +50,12 @@ def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
 
 
 def _judged(relation: Relation, meaning: Meaning) -> Verdict:
-    numbers = [_number(float(each)) for each in relation.numbers]
+    numbers = [
+        "nothing" if meaning.explained and each < 0 else _number(each)
+        for each in map(float, relation.numbers)
+    ]
     fields = listed([shown(each) for each in relation.fields], 4)
-    text = meaning.text.format(*numbers, fields=fields)
+    text = meaning.text.format(*numbers, fields=fields, **_places(relation))
     split = f"{shown(relation.split)}: " if relation.split else ""
     if meaning.single:
         text = split + text
@@ -62,6 +68,17 @@ def _judged(relation: Relation, meaning: Meaning) -> Verdict:
         return fail(f"{whole}{where}", fix=meaning.fix)
     faulty = relation.part if meaning.by_row else 0
     return observed(f"{whole}{where}", relation.whole, faulty=faulty, fix=meaning.fix)
+
+
+def _places(relation: Relation) -> dict[str, str]:
+    """The first three fields, and those behind the first."""
+    each = [shown(one) for one in relation.fields]
+    return {
+        "first": each[0] if each else "",
+        "second": each[1] if len(each) > 1 else "",
+        "third": each[2] if len(each) > 2 else "",
+        "others": listed(each[1:], 3),
+    }
 
 
 def _number(value: float) -> str:

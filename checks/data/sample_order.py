@@ -55,10 +55,11 @@ FLOORED = (
     "conversion."
 )
 OF_ORDER: tuple[RelationKind, ...] = (
-    "weights short",
-    "rows counted by batches",
-    "time runs back",
-)
+    "weights short", "weights of other rows", "rows counted by batches", "batch overwritten",
+    "files in text order", "dates in text order", "lines of other files", "time runs back",
+    "end not marked", "end marked late", "next state of another episode",
+    "positive of another", "negative is positive",
+)  # fmt: skip
 EXPLAINING: Meanings = {kind: MEANINGS[kind] for kind in OF_ORDER}
 """Relations that say which samples are drawn, or that their order is meant."""
 

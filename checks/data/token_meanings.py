@@ -70,10 +70,55 @@ OF_TOKENS: Meanings = {
         "Begin with 0 and add up the lengths: torch.cumsum(lengths, 0), with 0 before it.",
         least=0.0,
     ),
+    "answer of other tokens": Meaning(
+        "rows have a start and an end whose tokens are not those of the answer that the dataset "
+        "holds: they were counted in another text than the one that was tokenized",
+        "Tokenize the text to which answer_start belongs, unchanged, and map it by offset_mapping; "
+        "in a text that is cleaned or stripped, look up the answer again.",
+    ),
+    "tags cross words": Meaning(
+        "words have the tag of an entity on one of their pieces and that of none on another: "
+        "each piece got the tag of a word, and behind the first word of several pieces all are "
+        "displaced",
+        "Align by word_ids(): the tag of a word to its first piece, and -100 or the same tag to "
+        "the others.",
+        least=0.1,
+    ),
+    "tags end early": Meaning(
+        "rows have a tag on each of their first tokens and on none of their last ones: there is "
+        "one for each word, and words have several tokens",
+        "Align by word_ids(): the tag of a word to its first piece, and -100 or the same tag to "
+        "the others.",
+        least=0.5,
+    ),
     "attention on padding": Meaning(
         "rows have a mask that leaves out their text and lets attention see their padding alone",
         "Turn the mask around: key_padding_mask is true where there is padding; a boolean "
         "attn_mask of scaled_dot_product_attention is true where attention looks.",
+        least=0.5,
+    ),
+    "padding is target": Meaning(
+        "rows have the padding_idx of the model's table as their {fields}: a real item has the "
+        "number of the padding, whose vector is not trained",
+        "Number items from 1 and leave 0 to the padding: nn.Embedding(items + 1, ..., "
+        "padding_idx=0).",
+        least=0.0,
+    ),
+    "padding pooled": Meaning(
+        "rows are padded with token {0}, and the model's config.pad_token_id is {1}: it takes the "
+        "padding for text, and reads the score behind it",
+        "Set model.config.pad_token_id = tokenizer.pad_token_id.",
+    ),
+    "text without end": Meaning(
+        "none of {1} tokens is {fields} ({0}), which the file names: texts run into each other, "
+        "and the model never learns to end one",
+        "Append the token to each text before they are joined and cut to rows.",
+        single=True,
+    ),
+    "condition empty": Meaning(
+        "rows have an empty {fields}: the model hardly learns to follow it",
+        "Leave the condition out with the small probability of guidance (about 0.1): empty where "
+        "random() < p, kept otherwise.",
         least=0.5,
     ),
 }

@@ -29,6 +29,24 @@ MEANINGS: Meanings = {
         noted=True,
         single=True,
     ),
+    "prepared apart": Meaning("{first}: {second}", ALIKE, single=True),
+    "of another kind": Meaning(
+        "{first}: {second}; the dataset of eval alone has {third}, so that it may be meant",
+        "Where eval is no other domain on purpose, prepare both splits by the same steps.",
+        noted=True,
+        single=True,
+    ),
+    "targets numbered apart": Meaning(
+        "what train teaches holds in eval once its targets are numbered otherwise: {first}",
+        "Number the classes once, from train, and give the same mapping to each split.",
+        single=True,
+    ),
+    "sides exchanged": Meaning(
+        "rows of eval have the tokens of train's targets in their input, and those of its inputs "
+        "in their target: source and target are exchanged in one of the splits",
+        "Tokenize the same column as input, and the same one as labels, in both splits.",
+        least=0.6,
+    ),
     "scaled apart": Meaning(
         "{0} of {1} columns of {fields} have mean 0 and spread 1, or go from 0 to 1, in each split "
         "for itself: eval was scaled by its own numbers",
@@ -135,11 +153,17 @@ SPLITS_ALIKE = Check(
     notes=(
         "the target is larger in eval, as in original units",
         "rows of eval differ when they are read again",
+        "one change of eval makes it like train, and its dataset names a corruption, a domain, a "
+        "sensor or the like that train has not",
         "no class of eval is in train, as in metric learning",
         "all rows of eval have the class -1, and none of train has",
     ),
     warns=(
         "a field's spread or mean differs by a factor of 10, or only one split's images go below 0",
+        "one change of eval makes it like train: channels exchanged or in another dimension, a "
+        "normalization, a unit, columns or time in another order, sides exchanged, colors lost, a "
+        "token for unknown words",
+        "a learner that train taught is right in eval once the classes are numbered otherwise",
         "at least 5 % of eval's rows have a class that no row of train has",
         "at least half of 32 or more windows of eval lie in windows of train",
         "at least 20 % of 32 or more rows of eval share a patient, a video or the like with train",

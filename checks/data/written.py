@@ -172,8 +172,10 @@ WRITTEN = Check(
         "the names of a table's columns look like a row of it",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
+        "one group of rows is some power of ten above or below all others, which are alike",
         "1 to 5 % of the rows have U+FFFD in place of letters, or more of the prompts and of "
         "columns beside answers and documents",
+        "1 to 5 % of the rows have the values of two columns exchanged",
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
@@ -193,6 +195,7 @@ WRITTEN = Check(
         "at least 20 % of 32 or more documents of 100 characters occurred before",
         "answers or entities are not at the place in their text that is given, or tokens have "
         "another number of tags",
+        "one group of rows is in another unit of temperature than all others",
         "answers are errors of a service, which occur three times or more, or places left open; "
         "chats in a file of JSON or Parquet are texts of JSON",
         "at least 1 % of a column are one number such as -999, far below all others",

@@ -64,6 +64,13 @@ MEANINGS: Meanings = {
         least=0.5,
         by_row=True,
     ),
+    "columns exchanged": Meaning(
+        "rows have the values of {first} in {second}, and the other way round",
+        "Look at these rows, and at the source that wrote them: exchange the two values where they "
+        "are confused.",
+        least=0.01,
+        noted=True,
+    ),
     "one class": Meaning(
         "rows have the same class in {fields}", "Look at how the labels are made.", least=1.0
     ),
@@ -143,6 +150,20 @@ MEANINGS: Meanings = {
         "values of {fields} are written with a unit, or without one, unlike the rest",
         "Write all numbers of a column in one unit, and the unit into its name.",
         least=0.01,
+    ),
+    "unit of a group": Meaning(
+        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of "
+        "about "
+        "{1}: another unit, as degrees of Fahrenheit among those of Celsius",
+        "Bring the column to one unit, by the group that is named, before it is scaled.",
+        least=0.01,
+    ),
+    "scale of a group": Meaning(
+        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of "
+        "about "
+        "{1}, with a spread that differs as much: another unit, or another kind",
+        "Look at the unit of these rows, and bring the column to one before it is scaled.",
+        noted=True,
     ),
     "tags in text": Meaning(
         "rows hold tags of HTML such as </p> and <br>",

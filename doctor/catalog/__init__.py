@@ -31,7 +31,7 @@ CHECKS: tuple[Check, ...]
 MACHINE_CHECKS: tuple[Check, ...]
 """The checks of a machine, its torch, a checkpoint and a training step."""
 
-RETIRED: frozenset[str] = frozenset({"DAT027"})
+RETIRED: frozenset[str] = frozenset()
 """Codes of removed checks; never reused."""
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 from doctor._util.records import Ended, Number, Section, Unknown
 from doctor.facts.data_batches import (
     Agreement,
+    Boxes,
     Epochs,
     Inputs,
     LabelMaps,
@@ -193,6 +194,7 @@ class Split(Section, frozen=True, kw_only=True):
     epochs: Epochs | Unknown | None = None
     agreement: Agreement | None = None
     seeds: Seeds | None = None
+    boxes: Boxes | None = None
     rereading: Rereading | None = None
     relations: tuple[Relation, ...] = ()
     """Those that hold for some rows; what was looked at and holds for none is absent."""

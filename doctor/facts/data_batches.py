@@ -33,6 +33,8 @@ class Column(Section, frozen=True, kw_only=True):
     rows: int
     with_columns: tuple[int, ...] = ()
     """Others, the weighted sum of which with this one is the target."""
+    times: bool = False
+    """It is their product or quotient instead."""
 
 
 class Agreement(Section, frozen=True, kw_only=True):
@@ -65,6 +67,28 @@ class Agreement(Section, frozen=True, kw_only=True):
     nonfinite_count: int = 0
     nonfinite_rows: tuple[int, ...] = ()
     columns: tuple[Column, ...] = ()
+    turned: int = 0
+    """Draws of samples whose image is a flip of that of the draw before."""
+    followed: int = 0
+    """Of those, where the mask or the boxes have changed."""
+
+
+class Boxes(Section, frozen=True, kw_only=True):
+    """Boxes of the first samples."""
+
+    boxes: int
+    corners: str = ""
+    """Who expects two corners: "the model", "their format"; "": not known."""
+    likely: bool = False
+    """They stand beside "labels" and are no shares of the image, as in torchvision's targets."""
+    turned: int = 0
+    """Boxes that are no two corners in this order."""
+    outside: int = 0
+    """Boxes that leave the image, however they are read."""
+    swapped: int = 0
+    """Of those, shares of the image that lie within it where width and height are exchanged."""
+    flat: int = 0
+    """Boxes without a width or a height, also where they are corners."""
 
 
 class Seeds(Section, frozen=True, kw_only=True):

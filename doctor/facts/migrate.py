@@ -20,12 +20,9 @@ MOVED_TO_OPTIONS = {
 
 
 REMOVED: dict[str, tuple[str, ...]] = {
-    "Agreement": ("turned", "followed"),
-    "Column": ("times",),
     "Gpu": ("fabric_error",),
     "Host": ("gpus_on_bus",),
     "OwnModel": ("computed_once",),
-    "Split": ("boxes",),
     "Settings": ("cudnn_benchmark", "tf32_conv"),
     "Torch": ("tf32_api",),
 }

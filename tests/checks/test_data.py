@@ -13,6 +13,7 @@ from doctor.collect.data import Notes
 from doctor.facts.data import Data, Offset, Problem, Split
 from doctor.facts.data_batches import (
     Agreement,
+    Boxes,
     Column,
     Indices,
     Inputs,
@@ -656,6 +657,21 @@ def test_normalizations_that_do_not_fit(again: str, status: Status, word: str) -
 
 
 @pytest.mark.parametrize(
+    ("boxes", "status", "word"),
+    [
+        ({"outside": 90, "swapped": 90}, Status.WARN, "its other side"),
+        ({"outside": 90, "swapped": 10}, Status.WARN, "leave their image"),
+        ({"flat": 9}, Status.WARN, "no width or no height"),
+        ({"outside": 4, "swapped": 4, "flat": 1}, Status.PASS, "agree"),
+    ],
+)
+def test_boxes_of_images(boxes: dict[str, Any], status: Status, word: str) -> None:
+    record = data(boxes=Boxes(boxes=240, **boxes), agreement=Agreement(rows=256))
+    found = verdict("DAT022", record)
+    assert (found.status, word in found.summary) == (status, True)
+
+
+@pytest.mark.parametrize(
     ("padding", "status"),
     [
         ({"trained": 800}, Status.WARN),
@@ -726,6 +742,9 @@ IDS = {"entries": 420, "highest": 421, "beyond": 3, "rows": (1, 2, 4)}
         ({"blank": 0, "targets": 90, "longer": 1}, Status.WARN, "infinite"),
         ({"indices": (Indices(kind="numbers", table="the model's table user", lowest=1, **IDS),)},
          Status.FAIL, "from 1 to 421"),
+        ({"turned": 9}, Status.WARN, "turn or move"),
+        ({"turned": 4}, Status.PASS, ""),
+        ({"turned": 90, "followed": 1}, Status.PASS, ""),
         ({"columns": (Column(name="x", column=3, rows=64),)}, Status.WARN, "column 3"),
         ({"columns": (Column(name="x", column=3, rows=63),)}, Status.PASS, ""),
         ({"columns": (Column(name="x", column=3, rows=64, with_columns=(5,)),)},

@@ -12,6 +12,7 @@ from doctor.checks.data import (
     agreement,
     agreement_meanings,
     answers,
+    belonging,
     given,
     prompts,
     rereading,
@@ -33,6 +34,7 @@ from doctor.script.read import read_script
 TABLES: dict[Check, Any] = {
     agreement.AGREED: agreement_meanings.MEANINGS,
     answers.COMPLETE: answers.MEANINGS,
+    belonging.BELONG: belonging.MEANINGS,
     given.UNSEEN: given.MEANINGS,
     prompts.MEANT: prompts.MEANINGS,
     rereading.STAYS: rereading.MEANINGS,
@@ -43,6 +45,7 @@ TABLES: dict[Check, Any] = {
 }
 ELSEWHERE = {"eval unlabelled", 
     "marker nowhere", "answers unmarked", "class in eval alone", "eval random",
+    "inputs tell targets",
 }  # fmt: skip
 """Judged by functions of their own."""
 CASES = [(check, kind) for check, table in TABLES.items() for kind in table]
@@ -85,6 +88,25 @@ def test_a_relation_warns_or_is_noted(check: Check, kind: str) -> None:
     assert set(text.sources) <= SOURCES.keys()
     rare = check.judge(data=facts(relation(kind, part=0)))
     assert meaning.least == 0 or meaning.single or rare.status in (Status.PASS, Status.SKIP)
+
+
+@pytest.mark.parametrize(("part", "status"), [(64, Status.PASS), (0, Status.NOTE)])
+def test_what_a_learner_did_not_learn_is_no_pass(part: int, status: Status) -> None:
+    each = relation("inputs tell targets", part=part, fields=("train",), numbers=(0.4,))
+    assert belonging.BELONG.judge(data=facts(each, of_data=True)).status is status
+
+
+def test_what_is_explained_is_never_below_0() -> None:
+    numbers = (-0.02, 0.7)
+    each = relation("targets of other rows", fields=("train", "1 row behind"), numbers=numbers)
+    verdict = belonging.BELONG.judge(data=facts(each, of_data=True))
+    assert "train explain nothing of their own targets, and 0.7 of" in verdict.summary
+
+
+def test_nothing_to_learn_from() -> None:
+    assert belonging.BELONG.judge(data=facts()).status is Status.SKIP
+    unread = msgspec.structs.replace(facts(), splits=())
+    assert belonging.BELONG.judge(data=unread).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-
 from doctor.probes.training_side.data import (  # noqa: E402
     documents,
     late_borders,
     padding,
+    piece_tags,
     templates,
     token_places,
     vocabulary,
+    weighing,
 )
+from doctor.probes.training_side.data.facets import alone, tables  # noqa: E402
 from doctor.probes.training_side.subject import losses  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -27,6 +29,10 @@ QUESTION, TURN, USER, BOT, LINE, LINES = 1, 2, 3, 4, 5, 6
 KNOWN = vocabulary.Vocabulary(
     SimpleNamespace(all_special_ids=[0, TURN, USER, BOT], decode=lambda ids: f"<{ids[0]}>")
 )
+
+
+def kinds(records: list[dict[str, Any]]) -> list[str]:
+    return [each["kind"] for each in records if each["part"]]
 
 
 def document(prompt: list[int], answer: list[int], untrained: int = 0) -> Any:
@@ -120,6 +126,33 @@ def test_labels_that_most_of_a_text_has(share: float, kept: float, found: bool) 
     assert (part >= 0.9 * len(rows)) is found
 
 
+@pytest.mark.parametrize(
+    ("tags", "early"),
+    [
+        ([NONE, 1, 0, 0, NONE, NONE, NONE], True),
+        ([NONE, 1, 0, 0, 0, 0, NONE], False),
+        ([NONE, 1, NONE, 0, 0, NONE, NONE], False),  # pieces of a word have none
+        ([NONE, NONE, 1, 0, 0, NONE, NONE], False),  # a window with text around it
+        ([0, 1, 0, 0, NONE, NONE, NONE], False),  # moved against their tokens
+        ([NONE] * 7, False),
+    ],
+)
+def test_tags_that_end_before_their_text(tags: list[int], early: bool) -> None:
+    assert ends_early(tags) is early
+    assert not ends_early(tags, 3)  # a second text is context without tags
+
+
+def ends_early(tags: list[int], fifth: int = 40) -> bool:
+    tokenizer = SimpleNamespace(
+        all_special_ids=[0, 2, 3], convert_ids_to_tokens=lambda ids: [f"w{each}" for each in ids]
+    )
+    looks = piece_tags.PieceTags(vocabulary.Vocabulary(tokenizer))
+    for number in range(8):
+        ids = torch.tensor([[2, 10 + number, 20, 30, fifth, 50, 3]])
+        looks.add(documents.Tokens(ids, torch.tensor([tags]), None, {}), number)
+    return "tags end early" in kinds(looks.records())
+
+
 @pytest.mark.parametrize("special", [NONE, 0])
 def test_padding_beside_labels_that_are_ignored(special: int) -> None:
     """A tag of its own for padding may be the one that the loss ignores."""
@@ -129,6 +162,25 @@ def test_padding_beside_labels_that_are_ignored(special: int) -> None:
     labels = torch.tensor([[special, 1, 0, special, 0, 0], [special, 1, special, 0, 0, 0]])
     look.add(documents.Tokens(ids, labels, (ids > 0).long(), {}), 0)
     assert look.record()["loss_known"] is (special == NONE)
+
+
+@pytest.mark.parametrize(("cut", "found"), [(0, True), (3, True), (20, False)])
+def test_a_class_at_the_end_of_a_text(cut: int, found: bool) -> None:
+    """Some texts are cut, and lack it; a word that is frequent in a class does not name it."""
+    torch.manual_seed(0)
+    target = torch.arange(96) % 3
+    ids = torch.randint(100, 900, (96, 12))
+    ids[:, -2], ids[:, -1] = 10 + target, 3
+    ids[:cut, -2] = torch.randint(100, 900, (cut,))
+    table = tables.Table({"ids": ids}, target, torch.arange(96), 96, torch.ones_like(ids))
+    assert bool(alone.of_table("train", table)) is found
+
+
+def test_classes_of_a_table_that_are_numbers_as_text() -> None:
+    rows = [{"text": "a", "label": str(number % 3)} for number in range(9)]
+    assert weighing.read_classes(rows, 9) == [number % 3 for number in range(9)]
+    named = [{"text": "a", "label": "cat"}] * 9
+    assert weighing.read_classes(named, 9) is None
 
 
 def test_a_loss_of_the_output_alone() -> None:

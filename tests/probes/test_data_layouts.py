@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from data_targets import examined, verdicts  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
+from doctor.probes.training_side.data import graphs  # noqa: E402
 
 data = torch.utils.data
 functional = torch.nn.functional
@@ -108,6 +109,14 @@ def test_a_column_of_the_input_that_is_the_target(monkeypatch: Any, held: bool) 
     found = verdicts(loader(rows), monkeypatch)["DAT024"]
     assert (found.status is Status.WARN) is held
     assert ("column 0" in found.summary and "column" in (found.fix or "")) is held
+
+
+def test_graphs_that_get_edges_of_others_are_not_counted_as_without() -> None:
+    owners = torch.tensor([0] * 3 + [1] * 3 + [2] * 8)
+    edges = torch.tensor([[0, 1, 2, 3, 4, 1], [1, 2, 0, 4, 3, 0]])
+    batch = {"x": torch.randn(14, 2), "edge_index": edges, "batch": owners}
+    (found,) = (e for e in graphs.of_joined([batch]) if e["kind"] == "edges not moved")
+    assert (found["part"], found["whole"]) == (1, 2)
 
 
 class Packed(torch.nn.Module):  # type: ignore[misc]

@@ -3,6 +3,7 @@ of each."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ from doctor.probes.training_side.data import (  # noqa: E402
     templates,
     vocabulary,
 )
+from doctor.probes.training_side.data.facets import other_kinds  # noqa: E402
 
 data = torch.utils.data
 functional = torch.nn.functional
@@ -295,6 +297,37 @@ def test_codes_at_the_end_of_rows_pad_them() -> None:
     assert places.pads(marks)
     assert places.pads(marks[..., None].expand(-1, -1, 3))
     assert not places.pads(marks.flip(1))
+
+
+class Pictures(data.Dataset):  # type: ignore[misc]
+    def __init__(self, corruption: Any = None, root: str = "") -> None:
+        self.corruption, self.root = corruption, root
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, number: int) -> int:
+        return number
+
+
+def fog(x: float) -> float:
+    return math.sqrt(x)
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        (Pictures(fog), "corruption"),
+        (data.ConcatDataset([Pictures(fog), Pictures()]), "corruption"),
+        (data.Subset(Pictures(), [1, 2]), ""),
+        (Pictures(root="/data/domainnet/val"), ""),
+    ],
+)
+def test_eval_of_another_kind(other: Any, found: str) -> None:
+    sources = [
+        SimpleNamespace(items=data.DataLoader(each), kind="loader") for each in (Pictures(), other)
+    ]
+    assert other_kinds.stated(*sources) == found  # type: ignore[arg-type]
 
 
 def test_counts_of_words_are_those_of_texts() -> None:

@@ -23,6 +23,7 @@ from doctor.probes.training_side.data import (  # noqa: E402
     rereading,
     row_ends,
     shared,
+    sounds,
     two_splits,
     vocabulary,
 )
@@ -228,6 +229,20 @@ def test_an_eval_of_one_of_two_signs_has_labels() -> None:
     assert found is None
 
 
+@pytest.mark.parametrize(
+    ("source", "uses"),
+    [
+        ("rate = 8000 if old else 16000\n    t = numpy.arange(rate) / rate", False),
+        ("rate = 16000\n    t = numpy.arange(rate)", False),
+        ("x, rate = read(path)\n    x = fit(x, rate)", True),
+        ("rate = header(path) if wav else 16000\n    return x / rate", True),
+        ("rate = w.getframerate()\n    assert rate == 16000", True),
+    ],
+)
+def test_a_rate_that_is_a_number_of_the_source(source: str, uses: bool) -> None:
+    assert sounds.uses_rate(f"def write(path):\n    {source}\n") is uses
+
+
 def test_a_broken_row_has_the_name_of_its_file(tmp_path: Any, monkeypatch: Any) -> None:
     for number in range(3):
         text = '{"text": "one row of a file"}\n' * 4
@@ -237,3 +252,75 @@ def test_a_broken_row_has_the_name_of_its_file(tmp_path: Any, monkeypatch: Any) 
     alone = verdicts(str(tmp_path / "train-1.jsonl"), monkeypatch)["DAT018"]
     assert "jsonl" not in alone.summary
     assert files.BrokenRow(1, "ValueError").file == ""
+
+
+def shapes(number: int) -> tuple[Any, Any]:
+    """A picture with a bright rectangle of no symmetry, and its map."""
+    draw = random.Random(number)
+    target = torch.zeros(32, 32, dtype=torch.long)
+    down, right = draw.randrange(20), draw.randrange(18)
+    target[down : down + draw.randint(5, 10), right : right + draw.randint(6, 12)] = 1
+    noise = 0.1 * torch.randn(3, 32, 32, generator=seeded(number))
+    return 0.3 + noise + 0.5 * target, target
+
+
+def flipped(number: int, apart: bool) -> tuple[Any, Any]:
+    image, target = shapes(number)
+    first = random.random() < 0.5
+    second = random.random() < 0.5 if apart else first
+    return (image.flip(-1) if first else image), (target.flip(-1) if second else target)
+
+
+def twofold(number: int) -> tuple[Any, Any]:
+    """Two equal objects side by side, of which the left one is labelled."""
+    image, target = flipped(number, False)
+    both = torch.maximum(image[0], image[0].flip(-1))
+    return torch.stack([both] * 3), target
+
+
+def every_other(number: int) -> tuple[Any, Any]:
+    """Tiles with an object and tiles without one in turn."""
+    image, target = shapes(number)
+    empty = 0.3 + 0.1 * torch.rand(3, 32, 32, generator=seeded(number))
+    return (empty, torch.zeros_like(target)) if number % 2 else (image, target)
+
+
+def by_text(number: int) -> int:
+    return sorted(range(150), key=str)[number]
+
+
+PLACES: list[tuple[Any, bool]] = [
+    (Rows(150, lambda n: flipped(n, True)), True),
+    (Rows(150, lambda n: flipped(n, False)), False),
+    (Rows(150, twofold), False),
+    (Rows(150, every_other), False),
+    (Rows(150, lambda n: (torch.rand(3, 32, 32), shapes(n)[1])), False),
+    (Rows(150, lambda n: (shapes(by_text(n))[0], shapes(n)[1])), True),
+    (Rows(150, lambda n: (shapes(n)[0], shapes(by_text(n))[1])), True),
+    (Rows(150, lambda n: (shapes(by_text(n))[0], shapes(by_text(n))[1])), False),
+    (Rows(150, lambda n: (shapes(n + 7)[0], shapes(3 * n)[1])), False),  # of no order
+]
+
+
+@pytest.mark.parametrize(("dataset", "loud"), PLACES, ids=range(len(PLACES)))
+def test_maps_that_are_turned_apart_or_of_other_rows(
+    dataset: Any, loud: bool, monkeypatch: Any
+) -> None:
+    random.seed(3)
+    found = verdicts(data.DataLoader(dataset, 10, shuffle=True), monkeypatch)["DAT027"]
+    assert (found.status in LOUD) is loud, found.summary
+
+
+def boxed(number: int) -> tuple[Any, Any]:
+    """Blurred pictures, whose edges differ from their middle, with a box that all have there."""
+    coarse = torch.rand(1, 3, 4, 4, generator=seeded(number))
+    size = (40, 30 + number % 9)
+    image = torch.nn.functional.interpolate(coarse, size=size, mode="bicubic").clamp(0, 1)[0]
+    at = torch.tensor([[1.0, 2.0, 9.0 + number % 7, 12.0]])
+    return image, {"boxes": at, "labels": torch.tensor([1])}
+
+
+def test_a_box_at_one_place_of_all_images(monkeypatch: Any) -> None:
+    rows = [boxed(n) for n in range(60)]
+    loader = data.DataLoader(rows, 4, collate_fn=lambda batch: tuple(zip(*batch, strict=True)))
+    assert verdicts(loader, monkeypatch)["DAT027"].status not in LOUD

@@ -278,7 +278,7 @@ def divided(ends: list[int]) -> Any:
     return [{**each, "cu_seqlens": torch.tensor(ends)} for each in joined(True)]
 
 
-CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
+CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT024", partial(windows, 23), partial(windows, 24)),
     ("DAT024", partial(windows, 23), partial(windows, 12, 24)),  # Informer's labels overlap
     ("DAT024", leaking, table),
@@ -289,7 +289,7 @@ CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
     ("DAT025", lambda: (table(), table(50.0, 120)), lambda: (table(), table(1.0, 120))),
     ("DAT025", lambda: (images(lambda x: (x - MEAN) / 0.2), images(first=100)),
      lambda: (images(lambda x: x * 0.9), images(first=100))),
-    ("DAT025", None,
+    ("DAT025", lambda: (images(), images(lambda x: x.permute(1, 2, 0), 100)),
      lambda: (images(), images(first=100))),
     ("DAT025", lambda: [data.Subset(data.TensorDataset(IMAGES, CLASSES.sort().values), each)
                         for each in (range(150), range(150, 200))],
@@ -308,7 +308,7 @@ CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
      lambda: frames(lambda used, width: used)),
     ("DAT022", lambda: frames(lambda used, width: [160 * n for n in used]),
      lambda: frames(lambda used, width: [n // 4 for n in used])),
-    ("DAT022", None, partial(paired, False)),
+    ("DAT022", partial(paired, True), partial(paired, False)),
     ("DAT022", lambda: texts(lambda ids: ids == 0), lambda: texts(lambda ids: ids > 0)),
     ("DAT022", lambda: texts(lambda ids: ids > 0, start_positions=lambda n: n + 3,
                              end_positions=lambda n: n + 4),
@@ -350,7 +350,6 @@ def target_of(made: Any) -> Any:
 def test_a_fault_is_named_and_its_neighbour_is_not(
     code: str, faulty: Any, sound: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if faulty is not None:
-        assert verdicts(target_of(faulty()), monkeypatch)[code].status in LOUD
+    assert verdicts(target_of(faulty()), monkeypatch)[code].status in LOUD
     quiet = verdicts(target_of(sound()), monkeypatch)
     assert quiet[code].status not in LOUD, quiet[code].summary

@@ -24,6 +24,7 @@ from doctor.probes.training_side.data import (  # noqa: E402
     split_look,
     targets,
     templates,
+    turns,
     views,
     vocabulary,
 )
@@ -227,6 +228,58 @@ def test_missing_values_and_their_mask() -> None:
     assert judged("DAT022", [{**clean, "labels": batch["labels"]}]).status is Status.PASS
 
 
+class Pictures(torch.utils.data.Dataset):  # type: ignore[misc]
+    """Pictures that are flipped at random, and what belongs to them."""
+
+    def __init__(self, follow: bool, target: str = "mask", axis: int = -1) -> None:
+        self.follow, self.target, self.axis = follow, target, axis
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> Any:
+        generator = torch.Generator().manual_seed(index)
+        image = torch.rand(3, 32, 32, generator=generator)
+        mask = (image[0] > 0.5).long()
+        boxes = torch.tensor([[2.0, 3.0, 9.0, 20.0]])
+        turned = bool(torch.rand(()) < 0.5)
+        image = image.flip(self.axis) if turned else image
+        if turned and self.follow:
+            mask, boxes = mask.flip(self.axis), 32 - boxes[:, [2, 1, 0, 3]]
+        image = image * (0.8 + 0.4 * torch.rand(()))
+        if self.target == "pair":
+            return image, mask
+        return {"image": image, self.target: mask if self.target == "mask" else boxes}
+
+
+@pytest.mark.parametrize("target", ["mask", "pair", "boxes"])
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_a_target_that_is_not_turned_with_its_image(target: str, axis: int) -> None:
+    torch.manual_seed(0)
+    for follow in (False, True):
+        dataset = Pictures(follow, target, axis)
+        loader = torch.utils.data.DataLoader(dataset, collate_fn=list)
+        found = turns.of_samples(targets.source("train", loader))
+        assert found["turned"] >= 5
+        assert (found["followed"] == 0) is not follow
+
+
+class Faces(Pictures):
+    """Parts of a face, of which the left and the right one are exchanged when it is turned."""
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        mask = torch.zeros(32, 32, dtype=torch.long)
+        mask[8:12, 4:10], mask[8:12, 22:28], mask[20:24, 10:22] = 1, 2, 3
+        return {**sample, "mask": mask}
+
+
+def test_classes_of_two_sides_that_a_turn_exchanges() -> None:
+    torch.manual_seed(0)
+    loader = torch.utils.data.DataLoader(Faces(True), collate_fn=list)
+    assert not turns.of_samples(targets.source("train", loader))["turned"]
+
+
 class Noisy(torch.utils.data.Dataset):  # type: ignore[misc]
     def __init__(self, source: str) -> None:
         self.source = source
@@ -266,6 +319,46 @@ def test_the_seeds_that_a_program_gives_its_workers(start: str, noise: str, expe
     assert (torch.get_rng_state() == state[0]).all()
     assert np.random.get_state()[1].tolist() == state[1]
     assert (found and (found["equal_workers"], found["equal_epochs"])) == expected
+
+
+class FasterRCNN(torch.nn.Module):
+    __module__ = "torchvision.models.detection.faster_rcnn"
+
+
+@pytest.mark.parametrize(
+    ("form", "module", "status"),
+    [
+        ("corners", FasterRCNN(), Status.PASS),
+        ("corners", None, Status.PASS),
+        ("sizes", FasterRCNN(), Status.WARN),
+        ("sizes", None, Status.NOTE),
+        ("centers", None, Status.NOTE),
+        ("shares", None, Status.PASS),
+        ("larger", None, Status.WARN),
+    ],
+)
+def test_boxes_of_images(form: str, module: Any, status: Status) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = []
+    for _ in range(64):
+        at = torch.rand(3, 2, generator=generator) * 60
+        size = 6 + torch.rand(3, 2, generator=generator) * (92 - at).clamp(max=30)
+        corners = torch.cat([at, at + size], 1)
+        boxes = {
+            "corners": corners, "sizes": torch.cat([at, size], 1), "shares": corners / 100,
+            "centers": torch.cat([at + size / 2, size], 1), "larger": corners * 8,
+        }[form]  # fmt: skip
+        target = {"boxes": boxes, "labels": torch.ones(3, dtype=torch.long)}
+        rows.append((torch.rand(3, 100, 100, generator=generator), target))
+    loader = torch.utils.data.DataLoader(rows, batch_size=8, collate_fn=list)
+    known = vocabulary.Vocabulary()
+    look = split_look.SplitLook(targets.source("train", loader), known, module, "", None)
+    for batch in look.reading.batches_of(64, 60.0):
+        look.add(batch)
+    split = msgspec.convert(look.record(), Split, strict=False)
+    facts = Data(target="t.py:make", opened=Ended(how="ok"), splits=(split,))
+    found = CHECKS["DAT022"].judge(data=facts)
+    assert found.status is status, found.summary
 
 
 def test_an_answer_that_begins_with_its_prompt() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ from data_targets import verdicts  # noqa: E402
 from map_datasets import Rows  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
-from doctor.probes.training_side.data import two_splits  # noqa: E402
+from doctor.probes.training_side.data import sounds, targets, two_splits  # noqa: E402
 
 data = torch.utils.data
 pytestmark = pytest.mark.slow
@@ -152,6 +153,16 @@ def features(change: Callable[[Any], Any]) -> Any:
     return loader(data.TensorDataset(x, Y))
 
 
+def with_code(column: Any) -> Any:
+    column = torch.where(torch.arange(400) % 9 == 0, -999.0, column)
+    return (column - column.mean()) / column.std()
+
+
+def in_two_units(column: Any) -> Any:
+    height = 170 + column
+    return torch.where(torch.arange(400) % 5 == 0, height / 100, height)
+
+
 def lines(dropped: tuple[int, ...]) -> Any:
     """Sentences with numbers, and the same in another language, of which some lines are lost."""
     one = [f"We ordered {n * 37 % 991} boxes from town {n % 89}." for n in range(600)]
@@ -215,15 +226,15 @@ def folders(tmp: Path, names: list[str]) -> Any:
     return split(*each)
 
 
-CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
-    ("DAT022", None, lambda: weighted_loss(400 / COUNTS)),
-    ("DAT022", None, lambda: positives(3.6)),
-    ("DAT022", None, lambda: sampled((1 / COUNTS)[Y])),
-    ("DAT022", None, lambda: sampled(torch.rand(400))),
+CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
+    ("DAT022", lambda: weighted_loss(COUNTS / 400), lambda: weighted_loss(400 / COUNTS)),
+    ("DAT022", lambda: positives(0.25), lambda: positives(3.6)),
+    ("DAT022", lambda: sampled(COUNTS[Y].float()), lambda: sampled((1 / COUNTS)[Y])),
+    ("DAT022", lambda: sampled((1 / COUNTS)[Y.sort().values]), lambda: sampled(torch.rand(400))),
     ("DAT025", lambda: scaled(standard, TRAIN, EVAL), lambda: scaled(standard, TRAIN, TRAIN)),
     ("DAT025", lambda: scaled(standard, ALL, ALL), lambda: scaled(standard, TRAIN, TRAIN)),
     ("DAT025", lambda: scaled(filled, TRAIN, EVAL), lambda: scaled(filled, TRAIN, TRAIN)),
-    ("DAT025", None, lambda: reordered([0, 1, 2, 3, 4, 5])),
+    ("DAT025", lambda: reordered([5, 1, 2, 3, 4, 0]), lambda: reordered([0, 1, 2, 3, 4, 5])),
     ("DAT025", lambda: patients(10), lambda: patients(100)),
     ("DAT025", lambda: pictures(lambda n: IMAGES[n * 5] * 0.8 + 0.05),
      lambda: pictures(lambda n: IMAGES[200 + n])),
@@ -231,16 +242,16 @@ CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
      lambda: pictures(lambda n: IMAGES[200 + n])),
     ("DAT025", lambda: sentences(str.upper, 0), lambda: sentences(str.upper, 300)),
     ("DAT025", lambda: classes(torch.zeros(100).long()), lambda: classes(torch.arange(100) % 3)),
-    ("DAT022", None, lambda: graph(300)),
-    
-    ("DAT022", None, lambda: detections(1.0)),
-    ("DAT022", None, lambda: mirrored(True)),
-    ("DAT022", None, lambda: features(lambda x: x.exp())),
-    
-    ("DAT022", None, lambda: lines(())),
-    ("DAT022", None, lambda: interactions(True)),
-    ("DAT022", None, lambda: passages(1)),
-    ("DAT024", None, lambda: transitions(False)),
+    ("DAT022", lambda: graph(250), lambda: graph(300)),
+    ("DAT022", lambda: graph(300, 1), lambda: graph(300)),
+    ("DAT022", lambda: detections(0.5), lambda: detections(1.0)),
+    ("DAT022", lambda: mirrored(False), lambda: mirrored(True)),
+    ("DAT022", lambda: features(with_code), lambda: features(lambda x: x.exp())),
+    ("DAT022", lambda: features(in_two_units), lambda: features(lambda x: x.exp())),
+    ("DAT022", lambda: lines((60, 200, 340)), lambda: lines(())),
+    ("DAT022", lambda: interactions(False), lambda: interactions(True)),
+    ("DAT022", lambda: passages(4), lambda: passages(1)),
+    ("DAT024", lambda: transitions(True), lambda: transitions(False)),
     ("DAT009", lambda: in_order(False), lambda: in_order(True)),
 ]  # fmt: skip
 
@@ -249,8 +260,7 @@ CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
 def test_a_fault_is_named_and_its_neighbour_is_not(
     code: str, faulty: Any, sound: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if faulty is not None:
-        assert verdicts(faulty(), monkeypatch)[code].status in LOUD
+    assert verdicts(faulty(), monkeypatch)[code].status in LOUD
     for other, verdict in verdicts(sound(), monkeypatch).items():
         assert verdict.status not in LOUD, (other, verdict.summary)
 
@@ -263,6 +273,34 @@ def test_folders_that_number_their_classes_apart(
     assert "class_to_idx" in found.summary
     same = verdicts(folders(tmp_path, ["a", "b", "c"]), monkeypatch)["DAT022"]
     assert same.status not in LOUD
+
+
+def wave(rate: int) -> bytes:
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16)
+    return b"RIFF\0\0\0\0WAVE" + form + b"data\0\0\0\0"
+
+
+@pytest.mark.parametrize(
+    ("code", "rates", "found"),
+    [
+        ("x = wave.open(path)", (16000, 44100), 10),
+        ("x = resample(wave.open(path))", (16000, 44100), 0),
+        ("x = wave.open(path)", (16000, 16000), 0),
+        ("", (16000, 44100), 0),
+    ],
+)
+def test_files_of_sound_with_two_rates(
+    code: str, rates: tuple[int, int], found: int, tmp_path: Path
+) -> None:
+    files = [tmp_path / f"{n}.wav" for n in range(30)]
+    for n, file in enumerate(files):
+        file.write_bytes(wave(rates[n % 3 == 0]))
+    train = targets.source("train", Rows(30, lambda n: n, files=files))
+    assert sum(each["part"] for each in sounds.of_source(train, None, code)) == found
+    assert sounds.rate_of(str(tmp_path / "absent.wav")) == 0
+    flac = tmp_path / "a.flac"
+    flac.write_bytes(b"fLaC" + bytes(14) + (48000 << 4).to_bytes(3, "big") + bytes(20))
+    assert sounds.rate_of(str(flac)) == 48000
 
 
 def test_one_class_in_eval_counts_where_chance_does_not_make_it_so() -> None:

@@ -11,19 +11,24 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-
 from doctor.probes.training_side.data import (  # noqa: E402
     documents,
+    encoded_views,
+    interactions,
+    joined,
     left_borders,
     pages,
     places,
     row_ends,
+    split_sides,
+    stated,
     targets,
     templates,
     token_places,
     vocabulary,
     workers,
 )
+from doctor.probes.training_side.data.facets import captions, tables  # noqa: E402
 
 pytestmark = pytest.mark.slow
 NONE = -100
@@ -174,6 +179,88 @@ def test_labels_that_are_the_next_tokens_are_no_tags(stop: int, known: bool) -> 
     assert kinds(looks.records()) == []
 
 
+@pytest.mark.parametrize(("asked", "found"), [("query", True), ("source", False)])
+def test_a_query_with_two_positives_in_a_batch(asked: str, found: bool) -> None:
+    """A sentence may have several translations, where nothing else of the batch is a negative."""
+    looks = interactions.InBatch()
+    name = "positive" if found else "target"
+    query = torch.tensor([[5, 6], [5, 6], [7, 8], [9, 4]])
+    batch = {asked + "_input_ids": query, name + "_input_ids": torch.arange(8).reshape(4, 2)}
+    looks.add(batch, 0)
+    assert bool(kinds(looks.records())) is found
+    source = "same = query[:, None] == query[None]"
+    masked = interactions.InBatch(stated.of_code(source).compares_pairs)
+    masked.add(batch, 0)
+    assert not kinds(masked.records())
+    assert not stated.of_code("hits = scores.argmax(1) == labels").compares_pairs
+
+
+def translations(turned: bool, alphabet: int = 1000) -> list[dict[str, Any]]:
+    draw = torch.Generator().manual_seed(int(turned))
+    one = torch.randint(10, 60, (48, 12), generator=draw)
+    two = torch.randint(10, 60, (48, 12), generator=draw) + alphabet
+    one, two = (two, one) if turned else (one, two)
+    return [{"input_ids": one, "labels": two, "decoder_input_ids": two}]
+
+
+def test_eval_that_translates_in_the_other_direction() -> None:
+    train = translations(False)
+    assert kinds(split_sides.of_batches(train, translations(True))) == ["sides exchanged"]
+    assert split_sides.of_batches(train, translations(False)) == []
+    one_language = translations(True, alphabet=0)
+    assert split_sides.of_batches(translations(False, alphabet=0), one_language) == []
+    both = [*translations(False), *translations(True)]
+    assert split_sides.of_batches(both, translations(True)) == []
+
+
+@pytest.mark.parametrize(
+    ("order", "loud"),
+    [("own", False), ("text", True), ("random", False)],
+)
+def test_captions_of_other_images(order: str, loud: bool) -> None:
+    draw = torch.Generator().manual_seed(1)
+    count = 160
+    color = torch.randint(0, 3, (count,), generator=draw)
+    images = 0.1 * torch.randn(count, 3, 8, 8, generator=draw)
+    images[torch.arange(count), color] += 1.0
+    words = torch.stack([color + 10, torch.full((count,), 5)], 1)
+    other = torch.randint(30, 90, (count, 3), generator=draw)
+    by_text = torch.tensor(sorted(range(count), key=str))
+    shuffled = torch.randperm(count, generator=draw)
+    words = {"own": words, "text": words[by_text], "random": words[shuffled]}[order]
+    inputs = {"image": images, "input_ids": torch.cat([words, other], 1)}
+    table = tables.Table(inputs, None, torch.arange(count), count, None)
+    found = captions.of_split(captions.side_of("train", table))
+    assert ("targets of other rows" in kinds(found)) is loud
+    assert captions.side_of("train", table._replace(target=color)) is None
+
+
+class Siamese(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, both: bool, dropout: float) -> None:
+        super().__init__()
+        self.net = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), torch.nn.Dropout(dropout))
+        self.both = both
+
+    def forward(self, one: Any, two: Any) -> Any:
+        return ((self.net(one) - (self.net(two) if self.both else two)) ** 2).mean()
+
+
+@pytest.mark.parametrize(
+    ("both", "dropout", "equal", "loud"),
+    [(True, 0.0, True, True), (True, 0.0, False, False), (False, 0.0, True, False),
+     (True, 0.1, True, False)],
+)  # fmt: skip
+def test_two_equal_views(both: bool, dropout: float, equal: bool, loud: bool) -> None:
+    """An autoencoder's target is its input; dropout makes two views of one."""
+    one = torch.randn(8, 3, 4, 4)
+    two = one.clone() if equal else torch.randn(8, 3, 4, 4)
+    model = Siamese(both, dropout)
+    found = encoded_views.of_batches(model, lambda m, b: m(*b), [(one, two)])
+    assert kinds(found) == (["equal inputs"] if loud else [])
+    noisy = lambda m, b: m(*(each + torch.randn_like(each) for each in b))  # noqa: E731
+    assert encoded_views.of_batches(model, noisy, [(one, two)]) == []
+
+
 class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg,misc]
     def __init__(self, draws: bool) -> None:
         self.rng = random.Random(0)
@@ -191,6 +278,18 @@ def test_a_generator_that_makes_rows_is_told_from_one_that_shuffles_them(draws: 
     loader = torch.utils.data.DataLoader(Stream(draws), batch_size=8)
     assert workers._draws(loader, 8) is draws
     assert targets.source("train", loader).kind == "loader"
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_two_common_words_in_a_row_tell_a_pair(moved: int) -> None:
+    draw = random.Random(0)
+    words = [f"w{n}" for n in range(30)]
+    pairs = [" ".join(draw.sample(words, 2)) for _ in range(256)]
+    looks = joined.Joined()
+    for number in range(256):
+        other = number - moved if number >= 96 else number
+        looks.add({"question": f"what about {pairs[number]} there", "answer": pairs[other]}, number)
+    assert ("rows displaced" in kinds(looks.records())) is bool(moved)
 
 
 def test_exchanged_roles_are_no_missing_answer() -> None:

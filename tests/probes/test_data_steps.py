@@ -16,6 +16,9 @@ from data_targets import verdicts  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
 from doctor.probes.training_side.data import (  # noqa: E402
+    file_order,
+    languages,
+    merges,
     returned,
     stated,
     targets,
@@ -315,7 +318,7 @@ def clicks(first: int, padding: int | None) -> Any:
     return Clicks(padding), loader(rows), torch.nn.CrossEntropyLoss()
 
 
-CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
+CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT022", partial(ratings, 1), partial(ratings, 0)),
     ("DAT022", partial(ratings, 1, offset=True), partial(ratings, 0, offset=True)),
     ("DAT022", partial(ratings, 1, rare=True), partial(ratings, 0, rare=True)),
@@ -329,13 +332,13 @@ CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
      lambda: (Segmenter(True), loader(masks(1)))),
     ("DAT020", lambda: loader(masks(255)), lambda: loader(masks(1))),
     ("DAT020", lambda: loader(masks(255)), lambda: loader(masks(255, torch.uint8))),
-    ("DAT022", None, partial(molecules, True)),
-    ("DAT022", None, partial(molecules, True, named=False)),
-    ("DAT024", None, partial(links, False)),
-    ("DAT022", None, partial(cars, False)),
-    ("DAT022", None, partial(cars, False, square=True)),
-    ("DAT022", None, partial(drawn, "both")),
-    ("DAT022", None, partial(drawn, "brighter")),
+    ("DAT022", partial(molecules, False), partial(molecules, True)),
+    ("DAT022", partial(molecules, False, named=False), partial(molecules, True, named=False)),
+    ("DAT024", partial(links, True), partial(links, False)),
+    ("DAT022", partial(cars, True), partial(cars, False)),
+    ("DAT022", partial(cars, True), partial(cars, False, square=True)),
+    ("DAT022", partial(drawn, "image alone"), partial(drawn, "both")),
+    ("DAT022", partial(drawn, "turned"), partial(drawn, "brighter")),
     ("DAT010", partial(normalized, 2), partial(normalized, 1)),
     ("DAT010", partial(normalized, 1, 255.0), partial(normalized, 0)),
     ("DAT022", partial(table, "parts"), partial(table, "toy")),
@@ -346,13 +349,13 @@ CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
      lambda: (loader(forecast(100)), loader(forecast(1500)))),
     ("DAT022", lambda: loader(Batches(15), batch_size=4), lambda: loader(Batches(60))),
     ("DAT005", partial(tags, 0), partial(tags, -100)),
-    ("DAT022", None, partial(clicks, 1, 0)),
-    ("DAT022", None, partial(clicks, 0, None)),
-    ("DAT024", None, partial(headlines, False)),
-    ("DAT022", None, partial(episodes, "marked")),
-    
+    ("DAT022", partial(clicks, 0, 0), partial(clicks, 1, 0)),
+    ("DAT022", partial(clicks, 0, 0), partial(clicks, 0, None)),
+    ("DAT024", partial(headlines, True), partial(headlines, False)),
+    ("DAT022", partial(episodes, "nowhere"), partial(episodes, "marked")),
+    ("DAT022", partial(episodes, "late"), partial(episodes, "marked")),
     # episodes of one length may have been ended by a limit of time
-    ("DAT022", None, partial(episodes, "nowhere", lambda n: 20)),
+    ("DAT022", partial(episodes, "nowhere"), partial(episodes, "nowhere", lambda n: 20)),
 ]  # fmt: skip
 
 
@@ -360,8 +363,7 @@ CASES: list[tuple[str, Callable[[], Any] | None, Callable[[], Any]]] = [
 def test_a_fault_is_named_and_its_neighbour_is_not(
     code: str, faulty: Any, sound: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if faulty is not None:
-        assert verdicts(faulty(), monkeypatch)[code].status in LOUD
+    assert verdicts(faulty(), monkeypatch)[code].status in LOUD
     quiet = verdicts(sound(), monkeypatch)
     assert quiet[code].status not in LOUD, quiet[code].summary
 
@@ -382,8 +384,53 @@ def test_the_source_states_what_its_losses_ignore(code: str, expected: Any) -> N
     assert stated.of_code(code) == expected
 
 
+def test_numbered_files_in_the_order_of_their_names() -> None:
+    names = [f"/data/part_{n}.csv" for n in range(1, 13)]
+    assert file_order.misordered(sorted(names)) == sorted(names)
+    assert file_order.misordered(names) == []
+    assert file_order.misordered([f"/data/part_{n:02d}.csv" for n in range(12)]) == []
+
+
+def test_languages_are_exchanged_in_some_rows() -> None:
+    english = [f"the house of the {n} is old and the door is open" for n in "abcdefgh" * 8]
+    german = [f"das Haus von {n} ist alt und die Tür ist offen" for n in "abcdefgh" * 8]
+    mixed = [(g, e) if n % 9 == 0 else (e, g) for n, (e, g) in enumerate(zip(english, german))]  # noqa: B905
+    ones, others = ([each[side] for each in mixed] for side in (0, 1))
+    (found,) = languages.of_fields({"en": ones, "de": others})
+    assert found["kind"] == "languages exchanged"
+    assert found["part"] == 8
+    assert languages.of_fields({"en": english, "de": german}) == []
+    assert languages.of_fields({"prompt": ones, "code": others}) == []
+    copied = [e if n % 4 == 0 else g for n, (e, g) in enumerate(zip(english, german))]  # noqa: B905
+    assert languages.of_fields({"en": english, "de": copied})[0]["kind"] == "text not translated"
+
+
+def test_joins_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    inner = __import__("pandas.core.reshape.merge", fromlist=["merge"])
+    for owner, name in ((inner, "merge"), (pandas, "merge"), (pandas, "concat")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # put back afterwards
+    watched = merges.watch()
+    assert watched is not None
+    orders = pandas.DataFrame({"customer": [n % 40 for n in range(120)], "price": range(120)})
+    several = pandas.DataFrame({"customer": [n % 40 for n in range(80)], "city": range(80)})
+    orders.merge(several, on="customer", how="left")
+    orders.merge(several.drop_duplicates("customer"), on="customer", how="left")
+    several[:40].merge(orders, on="customer", how="left")  # from one to many, as it is meant
+    orders.merge(several.assign(customer=lambda t: t.customer + 900), on="customer", how="left")
+    half = orders[orders.price % 2 == 0]
+    pandas.concat([half, orders[:60]], axis=1)
+    pandas.concat([half.reset_index(drop=True), orders[:60]], axis=1)
+    source = targets.Source("train", "loader", None, 240)
+    kinds = [each["kind"] for each in watched.records([source])]
+    assert kinds == ["merge multiplies", "merge without partners", "columns beside others"]
+    small = targets.Source("train", "loader", None, 120)  # of which it takes one row for each order
+    assert "merge multiplies" not in [each["kind"] for each in watched.records([small])]
+
+
 NET, LOSS = torch.nn.Linear(6, 2), torch.nn.CrossEntropyLoss()
 TABLE = data.TensorDataset(torch.randn(64, 6), torch.arange(64) % 2)
+OPTIMIZER = torch.optim.SGD(NET.parameters(), 0.1)
 ONE, TWO = loader(TABLE), loader(TABLE)
 
 

@@ -74,6 +74,13 @@ def passage(shift: int) -> dict[str, Any]:
     return {"context": text, "question": said(), "answers": answers}
 
 
+def located(number: int, exchanged: bool, spread: float) -> dict[str, Any]:
+    """A place in a country, or anywhere."""
+    north, east = (round(DRAW.gauss(middle, spread), 4) for middle in (51, 9))
+    sides = (east, north) if exchanged else (north, east)
+    return {"count": number % 7, "lat": sides[0], "lon": sides[1]}
+
+
 def named(shift: int) -> dict[str, Any]:
     """A text with an entity, some letters later than its word."""
     text = said()
@@ -84,6 +91,12 @@ def named(shift: int) -> dict[str, Any]:
 def tagged(lost: int) -> dict[str, Any]:
     words = said().split()
     return {"tokens": words, "ner_tags": [0] * (len(words) - lost)}
+
+
+def station(number: int, fahrenheit: bool) -> dict[str, str]:
+    degrees = DRAW.gauss(15, 6)
+    unit = degrees * 1.8 + 32 if fahrenheit else degrees
+    return {"station": "ABCDE"[number % 5], "temp": f"{unit:.1f}", "label": str(number % 2)}
 
 
 Row = Callable[[int], dict[str, Any]]
@@ -174,6 +187,7 @@ TABLES: dict[str, tuple[Row, Row]] = {
     "decimals": (lambda n: cell("price", price(n % 4 == 0)), lambda n: cell("price", price(True))),
     "units": (lambda n: cell("weight", price(False) + " kg" * (n % 4 == 0)),
               lambda n: cell("sku", f"{DRAW.randint(10000, 99999)}{'B' * (n % 4 == 0)}")),
+    "degrees": (lambda n: station(n, n % 5 == 2), lambda n: station(n, False)),
     "dates": (lambda n: cell("day", f"2024-05-1{n % 9}" if n % 4 else f"1{n % 9}/05/2024"),
               lambda n: cell("day", f"2024-05-1{n % 9}")),
     "months": (lambda n: cell("day", f"2{n % 9}/05/2024" if n % 4 else f"05/2{n % 9}/2024"),
@@ -227,6 +241,31 @@ def test_recordings_without_a_transcript_are_a_note(
     found = judged(rows, tmp_path / "r.jsonl", monkeypatch)["DAT021"]
     assert found.status is Status.NOTE
     assert "recordings have no text" in found.summary
+
+
+EXCHANGED: dict[str, tuple[Row, Status]] = {
+    "places": (lambda n: located(n, n % 32 == 0, 2), Status.NOTE),
+    "as written": (lambda n: located(n, False, 2), Status.PASS),
+    "over the world": (lambda n: located(n, n % 32 == 0, 60), Status.PASS),
+    "of two kinds": (lambda n: located(n, n % 8 == 0, 2), Status.PASS),
+    "pages": (lambda n: dict(zip(("width", "height"), sides(n), strict=True)), Status.PASS),
+    "shares": (lambda n: {"ham": (share := sides(n)[0] / 6000), "spam": 1 - share}, Status.PASS),
+}
+
+
+def sides(number: int) -> tuple[float, float]:
+    one, other = DRAW.gauss(2480, 25), DRAW.gauss(3508, 30)
+    return (other, one) if number % 32 == 0 else (one, other)
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+def test_columns_that_are_exchanged_are_a_note(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DRAW.seed(0)
+    row, status = EXCHANGED[name]
+    found = judged([row(n) for n in range(1, MANY)], tmp_path / "r.jsonl", monkeypatch)["DAT021"]
+    assert found.status is status, found.summary
 
 
 def printed(number: int) -> dict[str, str]:

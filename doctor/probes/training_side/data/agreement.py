@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 import torch
 
 from ..foreign import Foreign, containers, observing
+from . import products
 from .documents import Tokens, host
 from .model_tables import blank_of, classes_of, entries_of, positions_of, types_of
 from .views import LABELS
@@ -152,6 +153,9 @@ class Agreement:
             elif not equal and (summed := parts_of_target(made, target)):
                 found.append({"type": "Column", "name": name, "column": summed[0], "rows": rows,
                               "with_columns": summed[1:]})  # fmt: skip
+            elif not equal and (factors := products.of_target(made, target)):
+                found.append({"type": "Column", "name": name, "column": factors[0], "rows": rows,
+                              "with_columns": factors[1:], "times": True})  # fmt: skip
         return found
 
     def record(self) -> Optional[Dict[str, Any]]:

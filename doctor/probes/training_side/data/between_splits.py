@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Dict, List, Mapping, Sequence
 
 from ..foreign import Foreign, observing
-from . import rows, shared, two_splits
+from . import rows, shared, split_sides, two_splits
 from .targets import Source
 
 
@@ -18,9 +18,12 @@ def of_sources(
     classes: Counter[str],
 ) -> List[Dict[str, Any]]:
     """Relations of both; `classes` are those of the rows of eval."""
-    found: List[Dict[str, Any]] = observing.attempt(
-        lambda: two_splits.of_batches(list(batches["train"]), list(batches["eval"])), []
-    )
+    found: List[Dict[str, Any]] = []
+    for of_batches in (two_splits.of_batches, split_sides.of_batches):
+        found += observing.attempt(
+            lambda: of_batches(list(batches["train"]), list(batches["eval"])),  # noqa: B023
+            [],
+        )
     stated = [two_splits.stated_classes(each) for each in (train, other)]
     ours, theirs = stated if all(stated) else (content.classes, classes)
     whole = all(stated) or content.complete

@@ -20,27 +20,37 @@ from ..foreign import Foreign, observing
 from . import (
     between_splits,
     common_columns,
+    encoded_views,
+    file_order,
     files,
     held_tokenizer,
+    joined,
     keeper,
+    lines_and_files,
+    merges,
     numbering,
     offsets,
     output_classes,
     pace,
     padded_loss,
+    removed_columns,
     returned,
     row_overlap,
     row_values,
     rows,
+    sounds,
     split_look,
     stated,
     step_calls,
     targets,
     trial_batch,
+    turns,
     two_splits,
     vocabulary,
+    weighing,
     written_rows,
 )
+from .facets import questions
 from .notes import code_of, named, note, unknown
 
 HANG_SECONDS = 60.0
@@ -66,7 +76,9 @@ def main(text: str) -> None:
     request = json.loads(text)
     os.environ.update(OFFLINE)
     keeper.keep()
-    Look(request).run()
+    look = Look(request)
+    look.sounds, look.numbered = sounds.Opened(), file_order.Numbered()
+    look.run()
     sys.stdout.flush()
     os._exit(0)  # threads and workers of the user's code do not hold it
 
@@ -82,9 +94,12 @@ class Look:
         self.batches: Dict[str, List[Foreign]] = {}
         """The first ones of each split."""
         self.sending = threading.Lock()
+        self.sounds: Optional[sounds.Opened] = None
         self.losses = stated.of_code(code_of(request))
         """What is known of the losses: by the source, and once there were steps by these."""
         self.steps: Optional[step_calls.StepCalls] = None
+        self.numbered: Optional[file_order.Numbered] = None
+        self.merges: Optional[merges.Merges] = None
 
     def run(self) -> None:
         try:
@@ -110,9 +125,12 @@ class Look:
         if self.request["kind"] == "file":
             opened = targets.Opened(files.open_path(self.request["path"]))
         else:
-            opened = returned.call(self.request)
+            opened = returned.call(self.request, self._watch_merges)
         directory = self.request.get("model")
         return returned.with_model(opened, directory) if directory else opened
+
+    def _watch_merges(self) -> None:
+        self.merges = merges.watch()
 
     def _compare(self, sources: List[targets.Source]) -> None:
         """Equal rows, and files."""
@@ -127,9 +145,19 @@ class Look:
         with wire.stage("compare rows"):
             try:
                 written = written_rows.WrittenRows(files.are_cells(train.items))
-                values = row_values.RowValues(train, self.steps)
-                content = rows.read(train, seconds, written.add if train.by_row else values.add)
+                values, pairs = row_values.RowValues(train, self.steps), joined.Joined()
+                add = written.add if train.by_row else values.add
+
+                def each(row: Foreign, number: int) -> None:
+                    add(row, number)
+                    pairs.add(row, number)
+
+                content = rows.read(train, seconds, each)
                 found = written.records(content.complete) + values.records()
+                found += observing.attempt(pairs.records, [])
+                if self.merges is not None:
+                    found += self.merges.records(sources)
+                found += questions.of_splits((train, other), self.batches, self.opened.module)
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 repeats = rows.repeats(content, files.are_lines(train.items))
@@ -180,6 +208,8 @@ class Look:
             for batch in look.reading.batches_of(self.request["samples"], self.request["seconds"]):
                 look.add(batch)
         measured = source.name == "train" and self.opened.module is not None
+        if source.name == "train" and look.reading.ended != "error":
+            look.more += self._of_train(source, look.batches)
         if measured and look.batches:
             self._ask_loss(look)
         if source.name == "train" and self.request.get("pace"):
@@ -206,12 +236,29 @@ class Look:
         )
         for of_loss in (output_classes.broadcast, padded_loss.of_batch):
             look.more += observing.attempt(partial(of_loss, module, loss, look.batches[0]), [])
+        look.more += observing.attempt(
+            lambda: encoded_views.of_batches(module, loss, look.batches), []
+        )
         if look.inputs.samples:
             look.inputs.measure(module, loss, look.batches)
 
     def _keep(self, look: split_look.SplitLook) -> None:
         if look.reading.ended not in ("error", "hang"):
             self.batches[look.source.name] = look.batches[: two_splits.MOST_BATCHES]
+
+    def _of_train(self, source: targets.Source, batches: List[Foreign]) -> List[Dict[str, Any]]:
+        """What the target holds beside its batches: weights, and files of sound."""
+        found = observing.attempt(lambda: weighing.of_target(self.opened, source), [])
+        code = code_of(self.request)
+        found += observing.attempt(lambda: sounds.of_source(source, self.sounds, code), [])
+        if (numbered := self.numbered) is not None:
+            found += observing.attempt(lambda: file_order.of_source(source, numbered), [])
+        looks = (
+            lambda: lines_and_files.of_source(source, code),
+            lambda: turns.points(source, code),
+            lambda: removed_columns.of_source(self.opened, source, batches),
+        )
+        return found + [one for look in looks for one in observing.attempt(look, [])]
 
     def _measure(self, look: split_look.SplitLook) -> None:
         """Where the loss reads its labels."""

@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterator, Optional
 from ... import wire
 from ..foreign import Foreign, containers, observing
 from ..subject import subjects
+from .graphs import joined_graphs
 from .rows import PATIENCE
 from .targets import Source, items_of
 
@@ -112,10 +113,9 @@ def _is_a_batch(batch: Foreign) -> bool:
 
 
 def rows_in(batch: Foreign) -> int:
-    """Samples of a batch: its graphs, as torch_geometric counts them, the first dimension of its
-    tensors, else 1."""
-    graphs = observing.attribute(batch, "num_graphs")
-    if isinstance(graphs, int) and graphs:
+    """Samples of a batch: its graphs, the first dimension of its tensors, else 1."""
+    graphs = observing.attempt(lambda: joined_graphs(batch), 0)
+    if graphs:
         return graphs
     count = subjects.first_dimension(batch)
     if count is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import types
-from typing import Any, Dict, Iterator, List, Optional, Pattern
+from typing import Any, Callable, Dict, Iterator, List, Optional, Pattern
 
 import torch
 
@@ -28,11 +28,13 @@ NESTED = re.compile(r"(?i)(data)?loaders|datasets|data|splits")
 NAMES = ("train", "eval")
 
 
-def call(request: Dict[str, Any]) -> Opened:
-    """What the factory FILE.py:name returns. Raises NotData, NotAFactory and its own errors."""
+def call(request: Dict[str, Any], loaded: Callable[[], None] = lambda: None) -> Opened:
+    """What the factory FILE.py:name returns; `loaded` is called before it is. Raises NotData,
+    NotAFactory and its own errors."""
     arguments = list(request.get("arguments") or ())
     with wire.stage("load the code"):
         factory = own_model.load(request["file"], request["name"], os.curdir, arguments)
+    loaded()
     with wire.stage("call the factory"):
         value = factory()
     with wire.stage("make the loaders"):

@@ -196,6 +196,14 @@ def numbers_in(dataset: Foreign, most: int) -> Sequence[int]:
     return range(0, count, -(-count // most))
 
 
+def scattered(source: Source, most: int) -> Tuple[Foreign, Sequence[int]]:
+    """The same at uneven distances: classes may come in turn."""
+    dataset, numbers = spread(source, most)
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    last = (size(dataset) or 1) - 1
+    return dataset, [min(number + n % step, last) for n, number in enumerate(numbers)]
+
+
 def dropped(source: Source) -> int:
     """Rows without a trained label that a filter or a selection left out, projected from some of
     them where they are many: `datasets` keeps them in the table below the rows that it lists."""

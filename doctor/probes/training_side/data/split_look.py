@@ -11,11 +11,13 @@ from ..subject import initial_weights
 from . import (
     agreement,
     batch_looks,
+    boxes,
     chats,
     documents,
     epoch_orders,
     given,
     given_answers,
+    graphs,
     inputs,
     label_maps,
     labels,
@@ -37,6 +39,7 @@ from . import (
     step_calls,
     targets,
     templates,
+    turns,
     views,
     vocabulary,
     workers,
@@ -85,7 +88,7 @@ class SplitLook:
         self.given = given.Given()
         self.given_answers = given_answers.GivenAnswers(vocabulary)
         self.places = places.Places(vocabulary, module)
-        self.looks = batch_looks.BatchLooks(vocabulary)
+        self.looks = batch_looks.BatchLooks(vocabulary, module, losses)
         self.relations = relations.Relations()
         self.classes: Optional[Dict[str, Any]] = None
         """Those beyond the model's output."""
@@ -110,6 +113,7 @@ class SplitLook:
         observing.attempt(lambda: self.given.add(batch, tokens is not None, row), None)
         observing.attempt(lambda: self.places.add(batch, tokens, row), None)
         observing.attempt(lambda: self.given_answers.add(raw, tokens, row), None)
+        self.looks.add(raw, batch, tokens, row)
         if self.source.by_row:
             self.texts.add(raw, row)
         if tokens is None or tokens.foreign_labels:
@@ -120,7 +124,6 @@ class SplitLook:
         if tokens is None:
             self.documents += self.chats.documents(raw, row)
             return
-        self.looks.add(tokens, row)
         self.padding.add(tokens, row)
         self.relations.count("border nowhere", documents.lacks_borders(tokens), row)
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
@@ -185,6 +188,9 @@ class SplitLook:
         record["pace"] = self.pace
         record["agreement"] = observing.attempt(self._agreement, None)
         record["rereading"] = observing.attempt(self._rereading, None)
+        record["boxes"] = observing.attempt(
+            lambda: boxes.of_samples(self.source, self.module), None
+        )
         record["maps"] = observing.attempt(self.maps.record, None)
         if record["maps"] is not None and 255 in self.losses.ignored:
             record["maps"]["levels"] = 0  # 255 is no class, so that the others may be 0 alone
@@ -204,8 +210,11 @@ class SplitLook:
         looks = [self.given.records, self.places.records, self.given_answers.records]
         looks += [self.steps.records] if self.steps is not None else []
         looks += [lambda: self.looks.records(self.documents)]
+        evaluated = self.source.name == "eval"
+        looks += [lambda: graphs.of_batches(self.batches, evaluated=evaluated)]
         if self.reading.ended not in ("error", "hang"):  # what raised or hung is not read again
-            looks += row_looks.of_source(self.source)
+            again = (self.source, self.batches, self.module, self.vocabulary)
+            looks += row_looks.of_source(*again)
         empty = [d for d in self.documents if d.labels is not None and not bool(d.trained.any())]
         if empty:
             looks += [lambda: markers_held.absent(self.source, empty, self.vocabulary)]
@@ -216,7 +225,7 @@ class SplitLook:
         return found
 
     def _agreement(self) -> Optional[Dict[str, Any]]:
-        """What was counted over batches and steps."""
+        """What was counted, and whether the targets follow images that are turned."""
         record = self.agreement.record()
         if record is not None:
             known = any(each["beyond"] for each in record["indices"])
@@ -227,6 +236,8 @@ class SplitLook:
             of_steps = agreement.of_ctc(self.steps.ctc, record["blank"]) if self.steps else {}
             if of_steps and (not record["targets"] or of_steps["longer"] > record["longer"]):
                 record.update(of_steps)  # a model has fewer outputs than the batch has frames
+        if record is not None and self.source.name == "train":
+            record.update(observing.attempt(lambda: turns.of_samples(self.source), {}))
         return record
 
     def _rereading(self) -> Optional[Dict[str, Any]]:

@@ -11,7 +11,16 @@ from typing import Any, Dict, Iterator, NamedTuple, Optional, Set
 from ..foreign import Foreign, observing
 from .loss_labels import OwnLabels
 
+ENDS = re.compile(
+    r"(EOS|EOT|EOD|END_OF_TEXT|ENDOFTEXT|END_OF_DOC|DOC_SEP)(_ID|_TOKEN|_TOKEN_ID|_IDX)?"
+)
+
 OF_ANSWERS = re.compile(r"return_assistant_tokens_mask|assistant_only_loss|assistant_masks")
+
+OF_PAIRS = re.compile(
+    r"(?:unsqueeze\([01]\)|\[:, ?None[^\]]{0,9}\]|\[None[^\]]{0,9}\]|\.T|\.t\(\)) ?==|"
+    r"== ?[\w.\[\]\"']{1,40}(?:unsqueeze\(|\[None|\[:, ?None|\.T\b|\.t\(\))|torch\.eq\(|SupCon"
+)
 
 
 class Stated(NamedTuple):
@@ -23,10 +32,14 @@ class Stated(NamedTuple):
     """It names something that is no number here, such as tokenizer.pad_token_id."""
     blank: Optional[int] = None
     """None: there is no CTC loss, or its blank is no number here."""
+    ends: Dict[str, int] = {}  # noqa: RUF012
+    """Names of the token that ends a text, with their number."""
     own: Optional[OwnLabels] = None
     """What a loss makes its labels of, as a step showed."""
     of_answers: bool = False
     """The source asks the chat template which tokens are the assistant's."""
+    compares_pairs: bool = False
+    """It compares each row of a batch with each, as a loss does that masks equal positives."""
 
 
 def of_code(code: str) -> Stated:
@@ -49,8 +62,10 @@ def of_code(code: str) -> Stated:
         if name_of(node.func) in ("CTCLoss", "ctc_loss"):
             blanks.add(blank_of(node, numbers))
     blank = blanks.pop() if len(blanks) == 1 else None
+    ends = {name: value for name, value in numbers.items() if ENDS.fullmatch(name)}
     of_answers = OF_ANSWERS.search(code) is not None
-    return Stated(ignored, padding_ignored, blank, None, of_answers)
+    compares_pairs = OF_PAIRS.search(code) is not None
+    return Stated(ignored, padding_ignored, blank, ends, None, of_answers, compares_pairs)
 
 
 def blank_of(node: ast.Call, numbers: Dict[str, int]) -> Optional[int]:

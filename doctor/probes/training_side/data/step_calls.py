@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
-from . import attended, loss_labels
+from . import attended, loss_labels, padding_targets
 from .bounds import Beyond, beyond, indices, merged
 from .documents import host, tokens_of
 from .relations import relation
@@ -68,6 +68,7 @@ class StepCalls:
         self.probabilities: Optional[Beyond] = None
         """Targets of a binary cross entropy that are not from 0 to 1."""
         self._attended = attended.Attended()
+        self._padded = padding_targets.PaddingTargets(module)
         self.taught: Dict[str, Set[float]] = {}
         """Values of a field of one number for each row, that a step's only loss of classes gets."""
         self.ctc: List[Dict[str, Any]] = []
@@ -127,11 +128,15 @@ class StepCalls:
     def records(self) -> List[Dict[str, Any]]:
         """Relations on the targets of the losses."""
         each = {"targets no probabilities": self.probabilities, "targets no shares": self.shares}
-        return self._attended.records() + [
-            relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
-            for kind, found in each.items()
-            if found is not None and found.wrong
-        ]
+        return (
+            self._attended.records()
+            + self._padded.records()
+            + [
+                relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
+                for kind, found in each.items()
+                if found is not None and found.wrong
+            ]
+        )
 
     def _step(self, watch: "_Watch", batch: Foreign) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), watch:
@@ -154,6 +159,7 @@ class StepCalls:
         for output, target, ignored in watch.classed:
             classes = int(output.shape[1] if output.dim() > 1 else output.shape[0])
             wrong = (target != ignored) & (target >= classes)
+            self._padded.add(named, target, classes, ignored)
             self.classes = merged(self.classes, beyond(target, wrong, classes))
             self.unfit |= set(torch.unique(target[wrong]).tolist())
         for target in watch.probabilities:

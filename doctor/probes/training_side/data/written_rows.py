@@ -15,8 +15,10 @@ from ..foreign import Foreign, containers, observing
 from . import row_contents
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of, with_names
 from .columns import is_blank
+from .exchanged_columns import ExchangedColumns
 from .forms import Forms, kind_of
 from .given_answers import BEFORE
+from .group_units import GroupUnits
 from .list_numbers import ListNumbers
 from .missing_cells import CLASSES, MissingCells
 from .other_content import holds_other_content
@@ -64,8 +66,8 @@ class WrittenRows:
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
-        self._parts = (RowSpans(), StandIns(of_cells), ListNumbers(), MissingCells(),
-                       RowNames(of_cells), Forms())  # fmt: skip
+        self._parts = (GroupUnits(), RowSpans(), StandIns(of_cells), ExchangedColumns(),
+                       ListNumbers(), MissingCells(), RowNames(of_cells), Forms())  # fmt: skip
         self._ended: Counter[str] = Counter()
         self._documents: Set[bytes] = set()
         self._kinds: Dict[str, Dict[str, List[int]]] = {}
