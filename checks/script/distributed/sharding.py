@@ -25,7 +25,8 @@ def all_on_first_gpu(reading: Training) -> Iterator[Match]:
         return
     yield from _global_rank(reading)
     known = {"CUDA_VISIBLE_DEVICES", "device_id", "set_device"} & reading.script.identifiers
-    if known or reading.mentions("local_rank"):
+    shown = any(e.target == "os.environ[CUDA_VISIBLE_DEVICES]" for e in reading.assignments)
+    if known or shown or reading.mentions("local_rank"):
         return
     moved = [(n, device) for n, device in _devices(reading) if device != "cpu"]
     blind = [n for n, device in moved if device in ("cuda", "cuda:0", "0")]
