@@ -18,6 +18,7 @@ from doctor.checks.rehearsal.failing import (
     of_thread,
     own_remedy,
 )
+from doctor.checks.rehearsal.confinement import refused
 from doctor.checks.rehearsal.memory import FITS, exhausted
 from doctor.checks.rehearsal.parting import (
     AS_MANY,
@@ -91,6 +92,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     ended = f"exit code {run.code} {steps}"
     if killed(run) and (held := exhausted(run)):
         return fail(f"{ended}, killed{held}", fix=FITS.fix)
+    if (error := raised(run)) and refused(rehearsal, error):
+        return unknown(f"{ended}{place(run)}{error}; the rehearsal refused this write: see RHS001")
     if apart := lost_each_other(rehearsal, run, ended):
         return apart
     if (gone := raised(run)) and any(f"{path}'" in gone for path in run.shared):

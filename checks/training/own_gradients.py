@@ -59,10 +59,26 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     if may_be_the_cut(own, job.expect_no_grad):
         return unknown(f"{own.description}: {verdict.summary}, {of_layers(own)}")
+    if gates := _at_rest(required, steps):
+        summary = f"{own.description}: {verdict.summary}, behind {', '.join(gates[:2])}, which is 0"
+        return unknown(f"{summary} and stays so, as the learning rate is 0: see SMK008")
     if own.unsearched and _may_be_routed(required, steps):
         summary = f"{own.description}: {verdict.summary}, and other weights may reach them"
         return unknown(f"{summary}: {own.unsearched}")
     return _failed(own, smoke, verdict, required, steps, note)
+
+
+def _at_rest(required: list[Parameter], steps: Smoke) -> list[str]:
+    """Parameters that are 0 and get a gradient, and cut all others off only because each learning
+    rate is 0: a first step would change them."""
+    if any(step.lr for step in steps.steps):
+        return []
+    without = without_gradient(required)
+    still = {each.name for each in required if not each.moved}
+    reached = still - {each.name for each in without}
+    cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
+    gates = [own_cuts.parameter_of_zero(cut) for cut in cuts]
+    return list(dict.fromkeys(gates)) if set(gates) <= reached else []
 
 
 def _may_be_routed(required: list[Parameter], steps: Smoke) -> bool:

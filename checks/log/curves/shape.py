@@ -100,7 +100,9 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     warned = _warned(log, loss, at)
     high = _rate_of(log, loss) if severe else ""
     summary = (
-        f"the loss rises from {spike.typical:.4g} to {spike.value:.4g} at {step_at(loss, at)}"
+        f"the loss rises from {spike.typical:.4g} to {values[spike.first]:.4g} at "
+        f"{step_at(loss, at)}"
+        f"{f', up to {spike.value:.4g}' if spike.value > 1.01 * values[spike.first] else ''}"
         f"{', and does not come back' if severe else ''}{warned}{high}"
         f"{', where the run was resumed' if is_soon(at, resumed) else ''}"
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
