@@ -92,7 +92,7 @@ def _of_rate(log: Log, rate: Curve | None) -> str:
     if high >= BEYOND_ALL and high >= GROWN * first > 0:
         return (
             f"The learning rate grows from {first:g} to {high:g}, too high for any optimizer: "
-            "correct the schedule that multiplies it, and start again from the weights before this "
+            "correct the schedule that raises it, and start again from the weights before this "
             "run. "
         )
     named = [each.value.casefold() for each in log.stated if each.name == "optimizer"]
