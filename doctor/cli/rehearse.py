@@ -122,8 +122,8 @@ def _protection(rehearsal: Rehearsal) -> str:
         return "not protected: --unprotected"
     parts = ["read-only mounts"] * held.mounts
     parts += [f"Landlock {held.landlock}"] if held.landlock else []
-    inside = "outside {output}" if rehearsal.takes_output else "to disk (the command has no {output})"
-    return f"writes {inside} refused by {' and '.join(parts)}; network {held.network}"
+    lacking = "" if rehearsal.takes_output else "the command has no {output}; "
+    return f"{lacking}writes outside {{output}} refused by {' and '.join(parts)}; network {held.network}"
 
 
 def _options(

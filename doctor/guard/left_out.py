@@ -14,6 +14,8 @@ from .records import NOTE, WARN
 from .values import unless_lost
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from .optimizer_watch import OptimizerWatch
 
 
@@ -107,7 +109,7 @@ def _apart(
 
 def _variable(module: Foreign) -> str:
     """The name that the training's own lines have for a module; "" where none is seen."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         found = (name for name, value in list(frame.f_locals.items()) if value is module)
         if not frame.f_globals.get("__name__", "").startswith(OWN) and (name := next(found, "")):
@@ -122,9 +124,9 @@ def _is_listed(model: Foreign, others: list[Foreign]) -> bool:
     for module in model.modules():
         for key, value in list(vars(module).items()):
             held = value.values() if isinstance(value, dict) else value
-            if isinstance(value, (list, tuple, dict)) and not key.startswith("_"):
-                if any(id(each) in ids for each in list(held)[:MOST_HELD]):
-                    return True
+            several = isinstance(value, (list, tuple, dict)) and not key.startswith("_")
+            if several and any(id(each) in ids for each in list(held)[:MOST_HELD]):
+                return True
     return False
 
 

@@ -22,8 +22,8 @@ NONE: Found = ("", None, "")
 
 def first_seen(root: Foreign) -> Found:
     """ "in" and a parameter, if a layer's input is the first kept tensor that is not finite, with
-    where it is not if no parameter made it; "after" and a parameter before it; NONE where the graph does not show it: it is large, or
-    something before that value cannot be read.
+    where it is not if no parameter made it; "after" and a parameter before it; NONE where the
+    graph does not show it: it is large, or something before that value cannot be read.
 
     Reads values, so it waits for a device. A tensor with a hook is never unpacked.
     """

@@ -95,7 +95,7 @@ def _of_rate(log: Log, rate: Curve | None) -> str:
             "correct the schedule that raises it, and start again from the weights before this "
             "run. "
         )
-    named = [each.value.casefold() for each in log.stated if each.name == "optimizer"]
+    named = [each.text.casefold() for each in log.stated if each.name == "optimizer"]
     if named and not any("adam" in each for each in named):
         return ""
     return (
