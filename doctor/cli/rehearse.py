@@ -123,7 +123,8 @@ def _protection(rehearsal: Rehearsal) -> str:
     parts = ["read-only mounts"] * held.mounts
     parts += [f"Landlock {held.landlock}"] if held.landlock else []
     lacking = "" if rehearsal.takes_output else "the command has no {output}; "
-    return f"{lacking}writes outside {{output}} refused by {' and '.join(parts)}; network {held.network}"
+    refused = f"writes outside {{output}} refused by {' and '.join(parts)}"
+    return f"{lacking}{refused}; network {held.network}"
 
 
 def _options(

@@ -53,8 +53,8 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
 UNCLEAR = (
     "Look for NaN in the weights that were saved last: `doctor scan --deep CHECKPOINT`. If there "
     "is none, they are intact; if it trains in fp16, the scaler skipped the steps: train in bf16, "
-    "or load fp32 weights under fp16 autocast. Else go back to a checkpoint before, and lower the learning "
-    "rate. The learning rate of these rows does not show which it is."
+    "or load fp32 weights under fp16 autocast. Else go back to a checkpoint before, and lower the "
+    "learning rate. The learning rate of these rows does not show which it is."
 )
 WITHOUT_RATE = (
     "Go back to the last checkpoint without NaN (`doctor scan --deep CHECKPOINT` finds it in saved "
