@@ -70,8 +70,8 @@ def fitted_before(log: Log, event: LogEvent) -> str:
     return (
         f"{'About ' * (loss.thinned > 1)}{steps:,} steps were logged before it, so a usual step "
         "fits: look for one batch of longer samples (cut them off, or bound the tokens of a "
-        "batch), for memory that grows (a loss kept without .item(), outputs in a list), and for what a later step adds (an evaluation, "
-        "a checkpoint)."
+        "batch), for memory that grows (a loss kept without .item(), outputs in a list), and "
+        "for what a later step adds (an evaluation, a checkpoint)."
     )
 
 
