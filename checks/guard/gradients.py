@@ -91,8 +91,11 @@ PRESENT = Check(
             "held-twice": "Build each optimizer from the parameters of its own network, such as "
             "Adam(actor.parameters()): two of them got the same parameters, and these are in none.",
             "unregistered": "Keep submodules in nn.ModuleList or nn.ModuleDict, not in a list or a "
-            "dict: then model.parameters(), state_dict(), to() and train() include them. Give the "
-            "parameters of other modules to the optimizer, or set requires_grad_(False).",
+            "dict: then model.parameters(), state_dict(), to() and train() include them.",
+            "beside": "Give the optimizer the parameters of all networks that train, such as "
+            "AdamW([*encoder.parameters(), *head.parameters()]), or make them one module "
+            "(nn.ModuleDict) and pass its parameters(). Where one shall not train, compute it "
+            "under torch.no_grad().",
             "twin": "Right for a target network or an average, which follows by itself: compute it "
             "under torch.no_grad(). A second network that is to train belongs into an optimizer.",
             "left-out": "Give these parameters to the optimizer, those that are unfrozen later "

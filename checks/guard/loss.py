@@ -44,6 +44,13 @@ UNDIVIDED = (
     "Call scaler.step(optimizer), then scaler.update(), in place of optimizer.step(): it divides "
     "the gradients by the loss scale, and leaves out steps whose gradients overflowed."
 )
+DATA = (
+    "Look at that row of the batch, and repair or drop its sample in the dataset: a missing value, "
+    "a division by a standard deviation or a sum of 0, a log() of 0. Let the dataset check "
+    "torch.isfinite() of each sample; mask in the loss what is missing on purpose. Where a frozen "
+    "part computes the input, it may overflow: run it in fp32 or bf16. Start anew, or from a "
+    "checkpoint before this step: the weights since then are not usable."
+)
 DERIVATIVE = (
     "Look before the loss for what has no derivative: sqrt(), norm(), std() or a power below 1 at "
     "exactly 0 (add eps inside), torch.where() that discards a branch with Inf or NaN (make its "
@@ -67,6 +74,7 @@ UNBOUNDED = (
 )
 NON_FINITE_FIXES = {
     "constant": CONSTANT,
+    "data": DATA,
     "derivative": DERIVATIVE,
     "diverged": DIVERGED,
     "empty": EMPTY,

@@ -63,15 +63,15 @@ def ranks_on_one_gpu(log: Log, event: LogEvent) -> str:
 def fitted_before(log: Log, event: LogEvent) -> str:
     """That many steps were logged before: no setting of the batch is too large in general."""
     own = (curve for curve in log.curves if curve.path == event.path and curve.name == "loss")
-    steps = next((sum(line < event.line for line in curve.lines) for curve in own), 0)
-    if steps < FITTED:
+    loss = next(own, None)
+    steps = 0 if loss is None else loss.thinned * sum(line < event.line for line in loss.lines)
+    if loss is None or steps < FITTED:
         return ""
     return (
-        f"{steps:,} steps were logged before it, so a usual step fits: look for one batch of "
-        f"longer "
-        "samples (cut them off, or bound the tokens of a batch), for memory that grows (a loss "
-        "kept without .item(), outputs in a list), and for what a later step adds (an evaluation, "
-        "a checkpoint)."
+        f"{'About ' * (loss.thinned > 1)}{steps:,} steps were logged before it, so a usual step "
+        "fits: look for one batch of longer samples (cut them off, or bound the tokens of a "
+        "batch), for memory that grows (a loss kept without .item(), outputs in a list), and "
+        "for what a later step adds (an evaluation, a checkpoint)."
     )
 
 

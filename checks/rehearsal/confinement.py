@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import some, unobserved
 from doctor.facts.rehearsal import Attempt, Rehearsal
@@ -74,6 +77,17 @@ def _written(attempt: Attempt) -> str:
     there = " (it exists)" if attempt.exists else ""
     line = f" at {shown(attempt.place, 200)}" if attempt.place else ""
     return f"{attempt.what} {shown(attempt.path, 200)}{there}{line}"
+
+
+REFUSED = re.compile(r"\[Errno (?:13|30)\][^'\n]{1,60}'([^'\n]{1,500})'")
+"""Of an error: Permission denied, Read-only file system, and the path."""
+
+
+def refused(rehearsal: Rehearsal, error: str) -> bool:
+    """Whether the error is that of a write that the rehearsal refused, which RHS001 reports."""
+    path = Path(match[1]).parts if (match := REFUSED.search(error)) else ()
+    tried = (Path(each.path).parts for each in rehearsal.attempts if each.kind == "write")
+    return rehearsal.protection.files and any(path and each[-len(path) :] == path for each in tried)
 
 
 def _died(rehearsal: Rehearsal) -> bool:

@@ -9,6 +9,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.guard.resources import UNUSED
+from doctor.checks.rehearsal.confinement import refused
 from doctor.checks.rehearsal.failing import (
     at,
     dead_thread,
@@ -91,6 +92,10 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     ended = f"exit code {run.code} {steps}"
     if killed(run) and (held := exhausted(run)):
         return fail(f"{ended}, killed{held}", fix=FITS.fix)
+    if refused(rehearsal, raised(run)):
+        return unknown(
+            f"{ended}{place(run)}{raised(run)}; the rehearsal refused this write: see RHS001"
+        )
     if apart := lost_each_other(rehearsal, run, ended):
         return apart
     if (gone := raised(run)) and any(f"{path}'" in gone for path in run.shared):

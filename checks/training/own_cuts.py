@@ -173,6 +173,12 @@ def _of_zero(cut: Cut, place: str, operation: str) -> str:
     return f"Look at {place}: {reason}"
 
 
+def parameter_of_zero(cut: Cut) -> str:
+    """The parameter that is 0 throughout and makes the gradient 0; "" where it is no such cut."""
+    found = known.PARAMETER.search(cut.origin or cut.remark) if cut.kind == "zero" else None
+    return "" if found is None or found[1] else found[2]
+
+
 def _parameter(remark: str) -> str:
     """The parameter of 0 that a remark names, or the layer whose result is 0 because of it."""
     found = known.PARAMETER.search(remark)

@@ -57,12 +57,36 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if verdict.status is not Status.FAIL:
         verdict = reached_unevenly(own, required, verdict, own_batch=not job.hf)
         return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
-    if may_be_the_cut(own, job.expect_no_grad):
-        return unknown(f"{own.description}: {verdict.summary}, {of_layers(own)}")
-    if own.unsearched and _may_be_routed(required, steps):
-        summary = f"{own.description}: {verdict.summary}, and other weights may reach them"
-        return unknown(f"{summary}: {own.unsearched}")
+    if reason := _undecided(own, required, steps, job):
+        return unknown(f"{own.description}: {verdict.summary}, {reason}")
     return _failed(own, smoke, verdict, required, steps, note)
+
+
+def _undecided(own: OwnModel, required: list[Parameter], steps: Smoke, job: Job) -> str:
+    """Why parameters without a gradient may get one in the training; "" for no reason."""
+    if may_be_the_cut(own, job.expect_no_grad):
+        return of_layers(own)
+    if gates := _at_rest(required, steps):
+        named = ", ".join(gates[:2])
+        return f"behind {named}, which stays 0 because the learning rate is 0: see SMK008"
+    if own.unsearched and _may_be_routed(required, steps):
+        return f"and other weights may reach them: {own.unsearched}"
+    return ""
+
+
+def _at_rest(required: list[Parameter], steps: Smoke) -> list[str]:
+    """Parameters that are 0 and get a gradient, and cut all others off only because each learning
+    rate is 0: a first step would change them."""
+    if any(step.lr for step in steps.steps):
+        return []
+    without = without_gradient(required)
+    still = {each.name for each in required if not each.moved}
+    reached = still - {each.name for each in without}
+    cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
+    gates = [own_cuts.parameter_of_zero(cut) for cut in cuts]
+    behind = {name for cut in cuts for name in cut.parameters}
+    explained = {each.name for each in without} <= behind and set(gates) <= reached
+    return list(dict.fromkeys(gates)) if explained else []
 
 
 def _may_be_routed(required: list[Parameter], steps: Smoke) -> bool:

@@ -47,6 +47,8 @@ def guard(
     """Run the command under the guard; the report and the exit code. Raises UserError."""
     if shutil.which(command[0]) is None:
         raise UserError(f"{command[0]}: not an executable file and not on PATH")
+    if missing := own_script.missing_file(command):
+        raise UserError(f"{shown(missing, 300)}: no such file; nothing was started")
     directory = _directory(out, shared=shared)
     file = read_job_file(config, search=True)
     ignore = [check.code for check in CHECKS if check not in selected(flags)]

@@ -39,6 +39,8 @@ def _doctor_trains():
 """
 """Behind the text of a factory: how it is trained, which some rules ask for."""
 PROBLEMS = (Status.FAIL, Status.WARN)
+PLAIN_OPTIONS = ("-u", "-B", "-O", "-OO", "-E", "-s", "-S", "-I", "-P")
+"""Of Python, without a value."""
 OF_PYTHON = re.compile(r"(?:^|/)(?:python|pypy|torchrun|accelerate|deepspeed)[\w.-]*$")
 """The programs of a command that run a file."""
 
@@ -55,6 +57,13 @@ def of_command(command: Sequence[str]) -> tuple[Finding, ...]:
         return ()
     path = next((each for each in command[1:] if each.endswith(".py")), "")
     return _problems(path, "") if path else ()
+
+
+def missing_file(command: Sequence[str]) -> str:
+    """The file that `python FILE ...` would run, where there is none; "" elsewhere."""
+    named = [word for word in command[1:] if word not in PLAIN_OPTIONS][:1]
+    is_file = re.search(r"(?:^|/)python[\d.]*$", command[0]) and named and named[0].endswith(".py")
+    return named[0] if is_file and not os.path.lexists(named[0]) else ""
 
 
 def _problems(path: str, factory: str) -> tuple[Finding, ...]:

@@ -122,7 +122,9 @@ def _protection(rehearsal: Rehearsal) -> str:
         return "not protected: --unprotected"
     parts = ["read-only mounts"] * held.mounts
     parts += [f"Landlock {held.landlock}"] if held.landlock else []
-    return f"writes outside {{output}} refused by {' and '.join(parts)}; network {held.network}"
+    lacking = "" if rehearsal.takes_output else "the command has no {output}; "
+    refused = f"writes outside {{output}} refused by {' and '.join(parts)}"
+    return f"{lacking}{refused}; network {held.network}"
 
 
 def _options(

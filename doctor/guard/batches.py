@@ -129,13 +129,22 @@ class Batches:
         return about
 
     def non_finite(self) -> str:
-        """The name of a tensor of the last batches with NaN or Inf, "" for none."""
-        for batch in self._last:
-            for name, reference, _, _ in batch[2]:
+        """The name of a tensor of the last batches with NaN or Inf, and where, "" for none."""
+        for _, indices, leaves, _ in self._last:
+            for name, reference, _, _ in leaves:
                 tensor = reference()
                 if tensor is not None and self._content(tensor).get("finite") is False:
-                    return str(name)
+                    return f"{name}{_row(tensor, indices)}"
         return ""
+
+
+def _row(tensor: Tensor, indices: Foreign) -> str:
+    """The first row that is not finite, and the index of its sample in the dataset."""
+    length = tensor.shape[0] if tensor.dim() else 1
+    rows = (~tensor.detach().float().isfinite()).reshape(length, -1).any(1)
+    row = int(rows.nonzero()[0])
+    known = isinstance(indices, (list, tuple)) and len(indices) == len(rows)
+    return f", row {row}" + (f", sample {indices[row]} of the dataset" if known else "")
 
 
 def _indices(indices: Foreign) -> Foreign:

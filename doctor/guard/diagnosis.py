@@ -98,7 +98,7 @@ class Diagnosis:
             if origin == "weights" and self._divides_by_0(optimizer):
                 alarm.cause, alarm.text = "half", f"{alarm.text}; the weights are float16"
             else:
-                alarm.cause = "derivative" if origin == "backward" else cause
+                alarm.cause = {"backward": "derivative", "data": "data"}.get(origin, cause)
         return alarm
 
     def _diverged(self, alarm: Alarm) -> None:
@@ -173,8 +173,8 @@ class Diagnosis:
         current = history[-1] if history else None
         if first is not None and current is not None and first.step < current.step:
             return "earlier", f"first non-finite value: step {first.step}"
-        if name := self.batches.non_finite():
-            return "data", f"first non-finite value: the batch ({name})"
+        if where := self.batches.non_finite():
+            return "data", f"first non-finite value: the batch ({where})"
         parameters = _parameters(self.torch, optimizer)
         on_cpu = all(p.device.type == "cpu" for _, p in parameters)
         if optimizer is not None and optimizer.steady.closure:
@@ -186,6 +186,11 @@ class Diagnosis:
                 f"parameters that were non-finite before {when}: {len(weights)}, first {weights[0]}"
             )
         if first is None or any(not math.isfinite(loss) for loss in first.losses):
+            if self._seen[2]:
+                return "data", (
+                    "first non-finite value: the batch, or what untrained layers made of it: "
+                    f"{self._seen[2]}{self._layer(parameters)}"
+                )
             reason = f", {self._reason[1]}" if self._reason and self._reason[1] else ""
             reason += self._layer(parameters)
             return "forward", f"first non-finite value: the forward pass{reason}" + (
@@ -204,12 +209,13 @@ class Diagnosis:
 
     def _layer(self, parameters: list[tuple[str, Foreign]]) -> str:
         """The layer beside the first value that is seen not to be finite."""
-        how, found = self._seen
+        how, found, _ = self._seen
         parameter = None if found is None else found()
         name = next((name for name, each in parameters if each is parameter), "")
-        layer = name.rpartition(".")[0] or name
+        module = name.rpartition(".")[0]
+        layer = f'module "{module}"' if module else f'parameter "{name}"'
         where = {"in": "what {} gets", "after": "what is computed after {}"}.get(how, "")
-        return f", seen first in {where.format(layer)}" if layer and where else ""
+        return f", seen first in {where.format(layer)}" if name and where else ""
 
 
 def checkpoint_warned() -> bool:

@@ -16,14 +16,14 @@ INPUTS = frozenset(("_raw_saved_self", "_raw_saved_input", "_raw_saved_mat1"))
 RESULTS = frozenset(("_raw_saved_result", "_raw_saved_result0"))
 """Names of what a node keeps that was computed; another may be a weight or a constant."""
 
-Found = Tuple[str, "Optional[weakref.ref[Foreign]]"]
-NONE: Found = ("", None)
+Found = Tuple[str, "Optional[weakref.ref[Foreign]]", str]
+NONE: Found = ("", None, "")
 
 
 def first_seen(root: Foreign) -> Found:
-    """ "in" and a parameter, if a layer's input is the first kept tensor that is not finite;
-    "after" and a parameter before it; ("", None) where the graph does not show it: it is large, or
-    something before that value cannot be read.
+    """ "in" and a parameter, if a layer's input is the first kept tensor that is not finite, with
+    where it is not if no parameter made it; "after" and a parameter before it; NONE where the
+    graph does not show it: it is large, or something before that value cannot be read.
 
     Reads values, so it waits for a device. A tensor with a hook is never unpacked.
     """
@@ -56,11 +56,25 @@ def _first_seen(root: Foreign, deadline: float) -> Found:
 def _beside(node: Foreign, names: Set[str], before: List[Foreign]) -> Found:
     own = _own(node)
     if own is not None and names & INPUTS:
-        return "in", weakref.ref(own)
+        made = all(parent is not None for parent, _ in node.next_functions)
+        made = made or not all(hasattr(e, "variable") or kind(e) in LAYOUT for e in before)
+        inputs = () if made else (getattr(node, name) for name in sorted(names & INPUTS))
+        return "in", weakref.ref(own), next((bad_rows(saved.data) for saved in inputs), "")
     if node.next_functions[0][0] is None and not names & RESULTS:
         return NONE  # a constant
     found = next((each.variable for each in before if hasattr(each, "variable")), None)
-    return ("after", weakref.ref(found)) if found is not None else NONE
+    return ("after", weakref.ref(found), "") if found is not None else NONE
+
+
+def bad_rows(tensor: Foreign) -> str:
+    """ "1 value of [16, 10], first in row 0": those that are NaN or Inf."""
+    bad = (tensor.detach() != tensor) | (tensor == math.inf)
+    rows = bad.reshape(bad.shape[0] if bad.dim() else 1, -1).any(1)
+    count = int(bad.sum())
+    return (
+        f"{count} value{'s' * (count > 1)} of {list(bad.shape)}, first in row "
+        f"{int(rows.nonzero()[0])}"
+    )
 
 
 def _own(node: Foreign) -> Foreign:

@@ -34,6 +34,8 @@ class TextReader:
         self.ended = False
         self._unfinished = False
         self._before = b""
+        self._passed = b""
+        """The last row of metrics, where it was not read."""
 
     def read(self, block: bytes) -> None:
         """One block of whole lines."""
@@ -71,6 +73,7 @@ class TextReader:
             self._read_metric_row(row, self.lines + rows.lines[wanted] + 1)
             at = wanted + 1
         self.curves.pass_over(stop - at)
+        self._passed = block[rows.starts[stop - 1] : rows.ends[stop - 1]] if at < stop else b""
 
     def _read_tracebacks(self, block: bytes, rows: Rows, start: int, at: int) -> int:
         """All rows from an offset on, while a traceback is open; the index of the next of `rows`.
@@ -134,5 +137,9 @@ class TextReader:
         """A last line without a newline counts as one."""
         self.lines += self._unfinished
         self._unfinished = False
+        if self._passed:
+            last = Curves(self.curves.path)
+            read_metrics(self._passed, self.lines, last)
+            self.curves.last_step = max(last.last_step or 0, self.curves.last_step or 0) or None
         self.ended = True
         self.collector.launcher.end(self.lines)

@@ -141,7 +141,9 @@ def _log_parts(log: Log, facts: Facts) -> Iterator[tuple[str, str]]:
         versions = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
         yield "versions", " · ".join(versions)
     if log.last_step is not None:
-        yield "progress", f"last step {log.last_step:,}"
+        sampled = max((curve.thinned for curve in log.curves), default=1)
+        read = f"1 of {sampled:,} rows of metrics was read, and all that are not finite"
+        yield "progress", f"last step {log.last_step:,}{f' · {read}' * (sampled > 1)}"
 
 
 def training(guard: Guarded | Unknown) -> str:

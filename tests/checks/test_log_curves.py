@@ -840,3 +840,24 @@ def test_a_better_score_excuses_a_loss_that_rises() -> None:
     assert findings(read(log=log(0.01, 0.05)))[slug].status is Status.NOTE
     assert findings(read(log=log(0.0, 0.05)))[slug].status is Status.WARN
     assert findings(read(log=log(0.01, 0.09)))[slug].status is Status.WARN
+
+
+@pytest.mark.parametrize(
+    ("rates", "stated", "begins"),
+    [
+        ([0.015 * 1.5**step for step in range(25)], (), "The learning rate grows from 0.015 to"),
+        ([0.05] * 25, (), "The learning rate is 0.05: far too high where it is Adam"),
+        ([0.05] * 25, ("sgd",), "Look for NaN"),
+    ],
+)
+def test_the_optimizer_is_not_guessed(
+    rates: list[float], stated: tuple[str, ...], begins: str
+) -> None:
+    curves = (curve("loss", [*falling(24), NAN]), curve("learning_rate", rates))
+    log = msgspec.structs.replace(
+        with_curves(*curves),
+        stated=tuple(Setting(name="optimizer", text=each) for each in stated),
+    )
+    fix = findings(log)["loss-nonfinite"].verdict.fix or ""
+    assert fix.startswith(begins)
+    assert ("fp16" in fix) is (stated == ("sgd",))

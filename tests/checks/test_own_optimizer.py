@@ -295,3 +295,24 @@ def test_tiny_gradients_behind_a_layer_that_starts_near_zero_and_changes_pass() 
 @pytest.mark.parametrize("fields", [{"near_zero": False}, {"norm": 1e-7}])
 def test_tiny_gradients_of_another_reason_fail(fields: dict[str, Any]) -> None:
     assert behind_a_gate(**fields).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("lr", "moved", "status"),
+    [(0.0, False, Status.UNKNOWN), (1e-3, True, Status.FAIL), (0.0, True, Status.FAIL)],
+)
+def test_a_head_of_zeros_stays_so_at_a_learning_rate_of_0(
+    lr: float, moved: bool, status: Status
+) -> None:
+    cut = Cut(kind="zero", name="MmBackward0", origin="the parameter head.weight",
+              remark="the other factor, the parameter head.weight, is 0 throughout",
+              parameters=("body.weight",))  # fmt: skip
+    record = own(ADAM, None, (cut,), lr=lr)
+    assert record.smoke is not None
+    head = parameter(name="head.weight", moved=moved)
+    body = parameter(name="body.weight", moved=False, had_gradient=False, grad_norm=0.0)
+    smoke = msgspec.structs.replace(record.smoke, parameters=(head, body))
+    record = msgspec.structs.replace(record, smoke=smoke)
+    verdict = own_gradients.gradients_reach_all(record, None, Job())
+    assert verdict.status is status
+    assert ("the learning rate is 0: see SMK008" in verdict.summary) is (not lr and not moved)

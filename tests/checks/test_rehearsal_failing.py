@@ -82,6 +82,18 @@ def test_a_refused_write_is_no_failed_save() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "status"), [("/data/out", Status.UNKNOWN), ("/data/other", Status.FAIL)]
+)
+def test_the_error_of_a_refused_write_is_reported_once(path: str, status: Status) -> None:
+    error = "OSError: [Errno 30] Read-only file system: 'out'"
+    write = attempt(kind="write", what="os.mkdir", path=path)
+    runs = with_run(code=1, ranks=rank(error=error)).runs
+    found = findings(changed(runs=runs, attempts=(write,)))["RHS003"]
+    assert found.status is status
+    assert ("see RHS001" in found.verdict.summary) is (status is Status.UNKNOWN)
+
+
+@pytest.mark.parametrize(
     ("still", "called", "named"),
     [
         (60.0, "get of queue.py", True),

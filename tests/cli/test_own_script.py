@@ -125,3 +125,12 @@ def test_rules_that_ask_for_a_training_judge_a_factory(tmp_path: Path) -> None:
     (finding,) = own_script.of_model(f"{file}:make")
     assert finding.check.code == "SCR231"
     assert "line 7" in finding.verdict.summary
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    assert own_script.missing_file(["python3", "-u", str(script)]) == str(script)
+    script.touch()
+    assert not own_script.missing_file(["python3", "-u", str(script)])
+    assert not own_script.missing_file(["python", "-m", "train.py"])
+    assert not own_script.missing_file(["torchrun", "absent.py"])

@@ -132,7 +132,7 @@ class Deep(nn.Module):
 
 def _seen(module: nn.Module, loss: Any) -> tuple[str, str]:
     """What is seen, and the layer."""
-    how, found = origins.first_seen(loss.grad_fn)
+    how, found, _ = origins.first_seen(loss.grad_fn)
     parameter = None if found is None else found()
     names = [name for name, each in module.named_parameters() if each is parameter]
     return how, "".join(names).rpartition(".")[0]
@@ -189,9 +189,20 @@ def test_a_graph_that_is_too_large_names_no_layer(monkeypatch: pytest.MonkeyPatc
     assert origins.first_seen(loss.grad_fn) == origins.NONE
 
 
+def test_rows_are_named_of_inputs_that_no_parameter_made() -> None:
+    def rows(layers: nn.Module, x: Any) -> str:
+        return origins.first_seen(layers(x).sum().grad_fn)[2]
+
+    deep = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 1))
+    bad = torch.randn(4, 8)
+    bad[2, 3] = math.inf
+    assert rows(deep, bad) == "1 value of [4, 8], first in row 2"
+    assert rows(Deep(lambda m, x: m.bare(x / 0.0)), torch.randn(4, 8)) == ""
+
+
 def test_a_layer_that_is_seen_is_not_kept_in_memory() -> None:
     module = Deep(lambda _, x: x / 0.0)
-    _, found = origins.first_seen(module(torch.randn(4, 8)).sum().grad_fn)
+    _, found, _ = origins.first_seen(module(torch.randn(4, 8)).sum().grad_fn)
     assert found is not None
     del module
     gc.collect()

@@ -461,7 +461,7 @@ def test_a_full_disk_ends_the_records_not_the_training(
         ("weight", "4.weight"),
         ("gradient", "nearest to the loss: 2.weight"),
         ("loss", "forward pass"),
-        ("batch", "the batch (0)"),
+        ("batch", "the batch (0, row "),
     ],
 )
 def test_the_first_alarm_says_where_the_value_comes_from(

@@ -171,7 +171,7 @@ KEPT: list[Any] = []
         (lambda: scaled("tensor"), ("GRD003", "left-out")),
         (lambda: scaled("list"), ("GRD003", "left-out")),
         (lambda: thawed(added=False), ("GRD003", "left-out")),
-        (lambda: beside(of_shape=False), ("GRD003", "unregistered")),
+        (lambda: beside(of_shape=False), ("GRD003", "beside")),
         (lambda: beside(of_shape=True), ("GRD003", "twin")),
         (lambda: beside(of_shape=False, mode="eval"), None),
         (lambda: beside(of_shape=False, mode="frozen"), None),

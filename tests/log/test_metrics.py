@@ -202,6 +202,13 @@ def test_a_strange_trainer_state_is_no_error(tmp_path: Path, data: bytes) -> Non
     assert not log.curves
 
 
+def test_the_last_step_of_a_thinned_log_is_read(tmp_path: Path) -> None:
+    rows = "".join(f"step {step} | loss 1.0\n" for step in range(150_001))
+    log = read_file(tmp_path / "train.log", rows.encode())
+    assert log.curves[0].thinned > 1
+    assert log.last_step == 150_000
+
+
 def test_a_long_curve_is_thinned_and_keeps_what_is_not_finite() -> None:
     curves = Curves("x")
     for step in range(20 * MOST):

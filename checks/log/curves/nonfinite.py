@@ -45,16 +45,16 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
         f"loss 0.0 and gradient norm {norms[since]} from {step_at(loss, hidden[0])} "
         f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0"
         f"{_norm_before(log, loss, hidden[0])}",
-        fix=_of_rate(rate) + _after_nan(rate, since, hidden[0], len(loss.values)),
+        fix=_of_rate(log, rate) + _after_nan(rate, since, hidden[0], len(loss.values)),
         places=(place_at(loss, hidden[0]),),
     )
 
 
 UNCLEAR = (
     "Look for NaN in the weights that were saved last: `doctor scan --deep CHECKPOINT`. If there "
-    "is none, they are intact, and the fp16 scaler skipped the steps: train in bf16, or load fp32 "
-    "weights under fp16 autocast. Else go back to a checkpoint before, and lower the learning "
-    "rate. The learning rate of these rows does not show which it is."
+    "is none, they are intact; if it trains in fp16, the scaler skipped the steps: train in bf16, "
+    "or load fp32 weights under fp16 autocast. Else go back to a checkpoint before, and lower the "
+    "learning rate. The learning rate of these rows does not show which it is."
 )
 WITHOUT_RATE = (
     "Go back to the last checkpoint without NaN (`doctor scan --deep CHECKPOINT` finds it in saved "
@@ -78,15 +78,30 @@ HIGH = 5e-3
 with losses that stay finite. Our own number."""
 
 
-def _of_rate(rate: Curve | None) -> str:
+GROWN, BEYOND_ALL = 10, 100
+"""By what a learning rate grew to its highest value, which no warm-up reaches for any optimizer.
+Our own numbers."""
+
+
+def _of_rate(log: Log, rate: Curve | None) -> str:
     """That the learning rate is the likely reason."""
     values = [value for value in values_of(rate) if math.isfinite(value)] if rate else []
     if not values or max(values) < HIGH:
         return ""
+    first, high = values[0], max(values)
+    if high >= BEYOND_ALL and high >= GROWN * first > 0:
+        return (
+            f"The learning rate grows from {first:g} to {high:g}, too high for any optimizer: "
+            "correct the schedule that raises it, and start again from the weights before this "
+            "run. "
+        )
+    named = [each.text.casefold() for each in log.stated if each.name == "optimizer"]
+    if named and not any("adam" in each for each in named):
+        return ""
     return (
-        f"The learning rate is {max(values):g}: far too high for Adam (1e-5 to 5e-5 fine-tunes, "
-        "1e-4 to 5e-4 trains LoRA or from scratch); look for a missing minus in the exponent, and "
-        "start again from the weights before this run. "
+        f"The learning rate is {high:g}: far too high {'for' if named else 'where it is'} Adam "
+        "(1e-5 to 5e-5 fine-tunes, 1e-4 to 5e-4 trains LoRA or from scratch); look for a missing "
+        "minus in the exponent, and start again from the weights before this run. "
     )
 
 
@@ -168,7 +183,9 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
     rate, since = partner(log, loss, "learning_rate"), loss.steps[bad[0]]
     unstable = _unstable_before(log, loss, bad[0]) if _is_stepping(rate, since) is not False else ""
     after = UNSTABLE if unstable else _after_nan(rate, since, bad[0], len(values))
-    return fail(summary + unstable, fix=_of_rate(rate) + after, places=places)
+    of_rate = _of_rate(log, rate)
+    fix = of_rate.strip() if of_rate and after is UNCLEAR else of_rate + after
+    return fail(summary + unstable, fix=fix, places=places)
 
 
 def _norm_before(log: Log, loss: Curve, at: int) -> str:

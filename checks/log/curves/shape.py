@@ -98,9 +98,11 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     spike = severe or spikes[0]
     at = places[spike.first]
     warned = _warned(log, loss, at)
-    high = _rate_of(log, loss) if severe else ""
+    high = _rate_of(log, loss, loss.steps[at]) if severe else ""
     summary = (
-        f"the loss rises from {spike.typical:.4g} to {spike.value:.4g} at {step_at(loss, at)}"
+        f"the loss rises from {spike.typical:.4g} to {values[spike.first]:.4g} at "
+        f"{step_at(loss, at)}"
+        f"{f', up to {spike.value:.4g}' if spike.value > 1.01 * values[spike.first] else ''}"
         f"{', and does not come back' if severe else ''}{warned}{high}"
         f"{', where the run was resumed' if is_soon(at, resumed) else ''}"
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
@@ -185,10 +187,11 @@ HIGH_RATE = 9e-4
 Our own number."""
 
 
-def _rate_of(log: Log, loss: Curve) -> str:
-    """What the learning rate says of a divergence."""
+def _rate_of(log: Log, loss: Curve, until: float = math.inf) -> str:
+    """What the learning rate up to a step says of a divergence."""
     rate = partner(log, loss, "learning_rate")
-    values = finite_of(rate)[0] if rate else []
+    finite = zip(*finite_of(rate), strict=True) if rate else ()
+    values = [value for value, at in finite if rate is not None and rate.steps[at] <= until]
     if len(values) < ENOUGH or max(values) < HIGH_RATE:
         return ""
     start = ", its highest value, from the first logged step on: no warm-up"

@@ -83,6 +83,18 @@ ROWS = (
         fix="Look at where it is assigned: an argument that the call leaves out, a function "
         "without return, dict.get of an absent key, an option that the configuration lacks, or a "
         "layer that __init__ left out. Handle None before that line where it is allowed.",
+        wordings=(
+            Wording(
+                r"expected str, bytes or os\.PathLike object, not NoneType",
+                "TypeError: expected str, bytes or os.PathLike object, not NoneType",
+                "A path is None where a file or a directory is opened or made.",
+                "Give the path that is None in the last line of the traceback that is your own: an "
+                "option without default that the command leaves out (argparse gives None), an "
+                "environment variable that is not set, a key that the configuration lacks. If that "
+                "line loads a tokenizer, the directory lacks its vocabulary file: copy it there "
+                "from the base model.",
+            ),
+        ),
         told_by="the name in that line is a parameter, a variable or an attribute",
         sources=("python-exceptions",),
     ),

@@ -89,16 +89,13 @@ ROWS = (
                 "AutoModelForCausalLM.from_pretrained; save an adapter with "
                 "model.save_pretrained(directory).",
                 ("find . -name adapter_config.json",)),
-            Wording(r"TypeError: not a string\b|expected str, bytes or os\.PathLike object, not "
-                r"NoneType",
+            Wording(r"TypeError: not a string\b",
                 "TypeError: not a string",
                 "A tokenizer was loaded from a directory without its vocabulary file "
-                "(tokenizer.model, vocab.json), so that its path is None; or a path of yours is "
-                "None.",
+                "(tokenizer.model, vocab.json), so that its path is None.",
                 "Copy the tokenizer's files from the base model into the directory "
                 "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
-                "model's name. If the traceback ends in your own open() or os.path call, that "
-                "argument is None."),
+                "model's name."),
             Wording("No valid checkpoint found in output directory|Can't find a valid "
                 "checkpoint at",
                 "ValueError: No valid checkpoint found in output directory (out)",

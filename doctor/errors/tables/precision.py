@@ -130,12 +130,14 @@ ROWS = (
     Cause(id="checkpoint-of-other-sizes",
         refines=("shape-mismatch",),
         messages=(r"size mismatch for \S{1,300}: copying a param with shape",
-            r"Trying to set a tensor of shape torch\.Size\(\[[\d, ]{1,60}\]\) in"),
+            r"Trying to set a tensor of shape torch\.Size\(\[[\d, ]{1,60}\]\) in",
+            r"size mismatch for \w{1,80}(?:\.\w{1,80}){1,20}(?![\w.:])"),
         examples=("size mismatch for embed_tokens.weight: copying a param with shape "
             "torch.Size([32001, 4096]) from checkpoint, the shape in current model is "
             "torch.Size([32000, 4096]).",
             "ValueError: Trying to set a tensor of shape torch.Size([151936, 4096]) in \"weight\" "
-            "(which has shape torch.Size([151665, 4096])), this looks incorrect."),
+            "(which has shape torch.Size([151665, 4096])), this looks incorrect.",
+            "size mismatch for model.embed_tokens.weight"),
         why="The checkpoint was saved by a model of other sizes: tokens were added, the rank r "
             "of LoRA or the number of classes differs, or it is another base model.",
         fix="Build the model as it was when it was saved. Embeddings that differ by a few rows: "

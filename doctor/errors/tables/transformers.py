@@ -238,6 +238,7 @@ ROWS = (
             r"KeyError: '\w{1,60}(?:\.\w{1,60}){1,12}\.(?:weight|bias|\w{1,40}_table|running_mean|"
             r"running_var|gamma|beta|lora_[AB]\w{0,10})'"),
         refines=("missing-key",),
+        unless=r"\A(?![\s\S]*key\(s\) in state_dict)[\s\S]*size mismatch for ",
         examples=("RuntimeError: Error(s) in loading state_dict for Net:\n"
               '\tUnexpected key(s) in state_dict: "module.fc.weight".',
             "RuntimeError: Error(s) in loading state_dict for Deeper: Missing key(s) in "
