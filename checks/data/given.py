@@ -22,6 +22,11 @@ MEANINGS: Meanings = {
         "Build the prompt from the question alone: the answer belongs to the reward or the label.",
         least=0.9,
     ),
+    "answer is prompt": Meaning(
+        "answers are equal to their prompt",
+        "Drop these rows, or find their answers: the model learns to repeat the prompt.",
+        by_row=True,
+    ),
     "label in text": Meaning(
         "texts have the name of their class as a word",
         "Take the label out of the text, which is a header or a prefix that was joined with it.",

@@ -7,7 +7,7 @@ from doctor._util.units import shown
 from doctor.checks.data.answers import NO_ANSWERS
 from doctor.checks.data.labels import displaced
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
-from doctor.checks.data.seen import each_split, observed, passed, rows, share
+from doctor.checks.data.seen import each_split, observed, of_tokens, passed, rows, share
 from doctor.facts.data import Data, Labels, Split
 from doctor.facts.data_rows import Markers
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
@@ -145,7 +145,7 @@ MEANT = Check(
     ),
     fix="Mask the prompt and train the answer: labels[:prompt] = -100, not labels[prompt:].",
     owner=Owner.JOB,
-    judge=meant,
+    judge=of_tokens(meant),
     limits="that prompts which are trained should be: the share is given.",
     sources=("trl-3279",),
 )
@@ -283,7 +283,7 @@ PROMPTED = Check(
     ),
     fix="Render the training chats with the chat template that is saved with the model.",
     owner=Owner.JOB,
-    judge=prompted,
+    judge=of_tokens(prompted),
     limits="that the server uses the same template.",
     sources=("fastchat-2992",),
 )

@@ -14,7 +14,7 @@ from doctor.judge.check import Verdict, fail, note
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The sentence of a relation, with {fields}, and {0}, {1} for its numbers."""
+    """The sentence of a relation, with {fields} or {names[0]}, and {0}, {1} for its numbers."""
 
     text: str
     fix: str
@@ -48,8 +48,8 @@ def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
 
 def _judged(relation: Relation, meaning: Meaning) -> Verdict:
     numbers = [_number(float(each)) for each in relation.numbers]
-    fields = listed([shown(each) for each in relation.fields], 4)
-    text = meaning.text.format(*numbers, fields=fields)
+    names = [shown(each) for each in relation.fields]
+    text = meaning.text.format(*numbers, names=names, fields=listed(names, 4))
     split = f"{shown(relation.split)}: " if relation.split else ""
     if meaning.single:
         text = split + text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
-from doctor.checks.data.seen import each_split, observed, passed, rows, share
+from doctor.checks.data.seen import each_split, observed, of_tokens, passed, rows, share
 from doctor.facts.data import Data, Padding, Split
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 from doctor.judge.combine import worst
@@ -59,7 +59,7 @@ ONCE = Check(
     fix="Tokenize a rendered template with add_special_tokens=False, or call "
     "apply_chat_template(tokenize=True).",
     owner=Owner.JOB,
-    judge=once,
+    judge=of_tokens(once),
     limits="that the server which runs the model adds it once.",
     sources=("soup-781",),
 )
@@ -147,7 +147,7 @@ UNUSED = Check(
     ),
     fix="Pass the attention mask that the tokenizer returns, or build it from the lengths.",
     owner=Owner.JOB,
-    judge=unused,
+    judge=of_tokens(unused),
     limits="that the model uses the mask.",
     sources=("transformers-causal-loss",),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.units import shown
 from doctor.checks.data.relations import verdicts
-from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
+from doctor.checks.data.seen import FEW, observed, of_splits, passed, rows, share
 from doctor.checks.data.written_meanings import MEANINGS
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import RowTexts
@@ -20,30 +20,34 @@ ESCAPED = 0.2
 
 
 def well_written(data: Data) -> Verdict:
-    return worst(each_split(data, _well_written), *verdicts(data.relations, MEANINGS))
+    found = [*of_splits(data, _well_written), *verdicts(data.relations, MEANINGS)]
+    return worst(*found, numbered=True)
 
 
-def _well_written(split: Split) -> Verdict:
+def _well_written(split: Split) -> list[Verdict]:
     texts = split.texts
     if texts is None:
-        return skip("TARGET has no rows of a file or a table")
-    found = _empty(texts, split)
-    if found is not None:
-        return found
-    if texts.escaped and texts.escaped >= ESCAPED * texts.rows:
-        text = share(texts.escaped, texts.rows, "rows hold a backslash and n for a line break")
-        where = rows(texts.escaped_rows)
-        return observed(f"{text}: {where}", texts.rows, faulty=texts.escaped, fix=TWICE)
-    if texts.garbled and texts.garbled >= FAULTY * texts.rows:
-        text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
-        where = rows(texts.garbled_rows)
-        return observed(f"{text}: {where}", texts.rows, faulty=texts.garbled, fix=GARBLED)
-    if (found := _replaced(texts) or _asked(texts) or _pages(texts)) is not None:
-        return found
-    if (found := _columns(texts)) is not None:
-        return found
+        return [skip("TARGET has no rows of a file or a table")]
+    faults = (_escaped, _garbled, _replaced, _asked, _pages, _columns)
+    looked = [_empty(texts, split), *(fault(texts) for fault in faults)]
     answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
-    return passed(answers, split)
+    return [each for each in looked if each is not None] or [passed(answers, split)]
+
+
+def _escaped(texts: RowTexts) -> Verdict | None:
+    if not texts.escaped or texts.escaped < ESCAPED * texts.rows:
+        return None
+    text = share(texts.escaped, texts.rows, "rows hold a backslash and n for a line break")
+    where = rows(texts.escaped_rows)
+    return observed(f"{text}: {where}", texts.rows, faulty=texts.escaped, fix=TWICE)
+
+
+def _garbled(texts: RowTexts) -> Verdict | None:
+    if not texts.garbled or texts.garbled < FAULTY * texts.rows:
+        return None
+    text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
+    where = rows(texts.garbled_rows)
+    return observed(f"{text}: {where}", texts.rows, faulty=texts.garbled, fix=GARBLED)
 
 
 def _replaced(texts: RowTexts) -> Verdict | None:

@@ -76,7 +76,8 @@ RelationKind = Literal[
     "answers unmarked", "target cut", "targets end alike", "border within padding",
     "one class taught", "column holds target", "answer is error", "answer left open",
     "chat in quotes", "row empty", "cell missing", "prompt numbered", "names are a row",
-    "answer begins late", "labels of another side", "eval unlabelled",
+    "answer is prompt", "role spelled twice", "answer under another name", "answer absent",
+    "answer in another form", "answer begins late", "labels of another side", "eval unlabelled",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
