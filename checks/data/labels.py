@@ -35,7 +35,9 @@ def _trained(split: Split) -> Verdict:
     if own and labels.unlabelled >= UNLABELLED * labels.documents:
         text = share(labels.unlabelled, labels.documents, "documents have no trained label")
         cause, fix = _cause(split, labels)
-        return observed(f"{text}: {rows(labels.rows)}{cause}", labels.documents, fix=fix)
+        return observed(
+            f"{text}: {rows(labels.rows, split.lines)}{cause}", labels.documents, fix=fix
+        )
     if labels.dropped >= UNLABELLED * (whole := labels.dropped + (split.total or split.rows)):
         text = share(labels.dropped, whole, "rows have no trained label")
         return note(f"{text}, and a filter or a selection leaves them out", fix=LENGTH)

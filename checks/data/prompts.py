@@ -160,11 +160,11 @@ def _prompted(split: Split) -> Verdict:
     if rendered is not None and rendered.failed:
         text = share(rendered.failed, rendered.rows + rendered.failed, "rows are not rendered")
         errors = ", ".join(f"{shown(name)} {count}" for name, count in rendered.errors.items())
-        return observed(f"{text} ({errors}): {rows(rendered.failed_rows)}",
+        return observed(f"{text} ({errors}): {rows(rendered.failed_rows, split.lines)}",
                         rendered.rows + rendered.failed, fix=RENDER)  # fmt: skip
     if rendered is not None and rendered.lost >= LOST * rendered.rows > 0:
         text = share(rendered.lost, rendered.rows, "chats lose a message in the template")
-        where = rows(rendered.lost_rows)
+        where = rows(rendered.lost_rows, split.lines)
         return observed(f"{text}: {where}", rendered.rows, fix=ROLES)
     if rendered is not None and rendered.calls:
         what = "chats call a tool without a text, which the template refuses"
@@ -173,20 +173,21 @@ def _prompted(split: Split) -> Verdict:
         return skip("no tokenizer is in the target; --tokenizer DIR names one")
     if isinstance(markers, Unknown):
         return unknown(markers.reason)
-    return _plain(markers) or _prefix(markers, split)
+    return _plain(markers, split) or _prefix(markers, split)
 
 
-def _plain(markers: Markers) -> Verdict | None:
+def _plain(markers: Markers, split: Split) -> Verdict | None:
     for counts, text, fix in (
         (markers.split, "spell {} in several tokens, though the tokenizer has it as one", SPLIT),
         (markers.foreign, "have {} as plain text, which is no token here", FOREIGN),
     ):
         if counts:
             name = max(counts, key=lambda each: counts[each])
+            where = rows(markers.rows, split.lines)
             whole = share(counts[name], markers.documents, f"documents {text.format(shown(name))}")
             if counts[name] >= 0.5 * markers.documents:
-                return observed(f"{whole}: {rows(markers.rows)}", markers.documents, fix=fix)
-            return note(f"{whole}: {rows(markers.rows)}")
+                return observed(f"{whole}: {where}", markers.documents, fix=fix)
+            return note(f"{whole}: {where}")
     return None
 
 

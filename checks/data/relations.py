@@ -48,14 +48,15 @@ def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
 
 def _judged(relation: Relation, meaning: Meaning) -> Verdict:
     numbers = [_number(float(each)) for each in relation.numbers]
-    names = [shown(each) for each in relation.fields]
-    text = meaning.text.format(*numbers, names=names, fields=listed(names, 4))
+    fields = [shown(each) for each in relation.fields]
+    names = [*fields, "another column", "another column"]  # a facts file may name fewer
+    text = meaning.text.format(*numbers, names=names, fields=listed(fields, 4))
     split = f"{shown(relation.split)}: " if relation.split else ""
     if meaning.single:
         text = split + text
         return note(text, fix=meaning.fix) if meaning.noted else observed(text, 64, fix=meaning.fix)
     whole = split + share(relation.part, relation.whole, text)
-    where = f": {rows(relation.rows)}" if relation.rows else ""
+    where = f": {rows(relation.rows, relation.lines)}" if relation.rows else ""
     if meaning.noted:
         return note(f"{whole}{where}", fix=meaning.fix)
     if meaning.broken:

@@ -17,6 +17,7 @@ CLEAR, CLEARLY = 3, 0.25
 """Rows with a fault of their own, and their share, from which on fewer than FEW are enough: what a
 row holds is no chance of the sample. Our own numbers."""
 NOTHING = "nothing was read, see DAT018"
+TEXTS = "texts were read, not their tokens: --tokenizer DIR adds them"
 
 
 def each_split(data: Data, judge: Callable[[Split], Verdict]) -> Verdict:
@@ -42,11 +43,7 @@ def of_tokens(judge: Callable[[Data], Verdict]) -> Callable[[Data], Verdict]:
     def judged(data: Data) -> Verdict:
         verdict = judge(data)
         untold = data.lacks_tokenizer and verdict.status is Status.SKIP
-        return (
-            skip("texts were read, not their tokens: --tokenizer DIR adds them")
-            if untold
-            else verdict
-        )
+        return skip(TEXTS) if untold else verdict
 
     return judged
 
@@ -74,10 +71,11 @@ def observed(
     return warn(summary, **remedy)
 
 
-def rows(numbers: Iterable[int]) -> str:
-    """ "rows 3, 17", as the loader counts them from 0."""
+def rows(numbers: Iterable[int], lines: bool = False) -> str:
+    """ "rows 3, 17", as the loader counts them from 0; or lines as an editor counts them."""
     listed = [f"{number:,}" for number in numbers]
-    return f"row{'s' * (len(listed) != 1)} {', '.join(listed)}" if listed else ""
+    word = "line" if lines else "row"
+    return f"{word}{'s' * (len(listed) != 1)} {', '.join(listed)}" if listed else ""
 
 
 def passed(summary: str, split: Split) -> Verdict:

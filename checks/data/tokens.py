@@ -36,7 +36,7 @@ def _once(split: Split) -> Verdict:
         starts.twice, starts.documents, f"documents begin with {shown(starts.token)} twice"
     )
     if starts.twice >= TWICE * starts.documents:
-        return observed(f"{text}: {rows(starts.rows)}", starts.documents)
+        return observed(f"{text}: {rows(starts.rows, split.lines)}", starts.documents)
     if starts.without >= LACKING * starts.documents:
         what = f"documents lack {shown(starts.token)}, with which the tokenizer begins each text"
         lack = share(starts.without, starts.documents, what)

@@ -38,7 +38,7 @@ def _escaped(texts: RowTexts) -> Verdict | None:
     if not texts.escaped or texts.escaped < ESCAPED * texts.rows:
         return None
     text = share(texts.escaped, texts.rows, "rows hold a backslash and n for a line break")
-    where = rows(texts.escaped_rows)
+    where = rows(texts.escaped_rows, texts.lines)
     return observed(f"{text}: {where}", texts.rows, faulty=texts.escaped, fix=TWICE)
 
 
@@ -46,8 +46,9 @@ def _garbled(texts: RowTexts) -> Verdict | None:
     if not texts.garbled or texts.garbled < FAULTY * texts.rows:
         return None
     text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
-    where = rows(texts.garbled_rows)
-    return observed(f"{text}: {where}", texts.rows, faulty=texts.garbled, fix=GARBLED)
+    where = rows(texts.garbled_rows, texts.lines)
+    return observed(f"{text}: {where}", texts.rows, faulty=texts.garbled, fix=GARBLED,
+                    sources=UNICODE)  # fmt: skip
 
 
 def _replaced(texts: RowTexts) -> Verdict | None:
@@ -55,10 +56,10 @@ def _replaced(texts: RowTexts) -> Verdict | None:
     if texts.replaced < max(2, RARE * texts.rows):
         return _replaced_beside(texts)
     what = "rows have U+FFFD in place of letters that could not be decoded"
-    text = f"{share(texts.replaced, texts.rows, what)}: {rows(texts.replaced_rows)}"
+    text = f"{share(texts.replaced, texts.rows, what)}: {rows(texts.replaced_rows, texts.lines)}"
     if texts.replaced < REPLACED * texts.rows:
         return note(text, fix=LOST)
-    return observed(text, texts.rows, fix=LOST)
+    return observed(text, texts.rows, fix=LOST, sources=UNICODE)
 
 
 def _replaced_beside(texts: RowTexts) -> Verdict | None:
@@ -67,7 +68,7 @@ def _replaced_beside(texts: RowTexts) -> Verdict | None:
         return None
     what = "rows have U+FFFD in place of letters, in a prompt or a column beside the text"
     text = share(texts.replaced_beside, texts.rows, what)
-    return note(f"{text}: {rows(texts.replaced_beside_rows)}", fix=LOST)
+    return note(f"{text}: {rows(texts.replaced_beside_rows, texts.lines)}", fix=LOST)
 
 
 def _asked(texts: RowTexts) -> Verdict | None:
@@ -76,7 +77,7 @@ def _asked(texts: RowTexts) -> Verdict | None:
     text = share(texts.asked, texts.chats, "chats end with a message of the user")
     if texts.asked == texts.chats:  # prompts, as for reinforcement learning
         return note(f"{text}: they are prompts without answers", fix=ASKED)
-    return observed(f"{text}, whose answer is missing: {rows(texts.asked_rows)}",
+    return observed(f"{text}, whose answer is missing: {rows(texts.asked_rows, texts.lines)}",
                     texts.chats, faulty=texts.asked, fix=ASKED)  # fmt: skip
 
 
@@ -85,13 +86,14 @@ def _pages(texts: RowTexts) -> Verdict | None:
         return None
     what = "documents are short pages of an error or a block, such as Access denied"
     text = share(texts.pages, texts.documents, what)
-    return observed(f"{text}: {rows(texts.page_rows)}", texts.documents, fix=PAGES)
+    return observed(f"{text}: {rows(texts.page_rows, texts.lines)}", texts.documents, fix=PAGES)
 
 
 def _columns(texts: RowTexts) -> Verdict | None:
     for each in texts.spellings:
         if each.minor >= FAULTY * texts.rows and texts.rows >= FEW:
-            same = ", ".join(f"row {a:,} and row {b:,}" for a, b in each.pairs)
+            word = "line" if texts.lines else "row"
+            same = ", ".join(f"{word} {a:,} and {word} {b:,}" for a, b in each.pairs)
             by = "case, space or their beginning" if each.short else "case or space"
             text = (
                 f"column {shown(each.column)}: {each.values} values are {each.classes} classes "
@@ -125,10 +127,11 @@ def _empty(texts: RowTexts, split: Split) -> Verdict | None:
         return passed(f"{text}, and {shown(texts.marked_by)} says which", split)
     if texts.contexts == texts.answers:
         return note(f"{text}, of questions about a text of the row", fix=EMPTY)
-    where = rows(texts.empty_rows)
+    where = rows(texts.empty_rows, texts.lines)
     return observed(f"{text}: {where}", texts.answers, faulty=texts.empty, fix=EMPTY)
 
 
+UNICODE = ("utf8-debugging",)
 TWICE = "Export the rows again, or decode each text once more: json.loads('\"' + text + '\"')."
 ASKED = "Drop the last message of these chats, or add its answer."
 PAGES = (
@@ -205,7 +208,6 @@ WRITTEN = Check(
     owner=Owner.JOB,
     judge=well_written,
     limits="that answers are right, or that abbreviations of a class are the same class.",
-    sources=("utf8-debugging",),
 )
 
 CHECKS = (WRITTEN,)

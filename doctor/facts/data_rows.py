@@ -93,6 +93,8 @@ class Relation(Section, frozen=True, kw_only=True):
     rows: tuple[int, ...] = ()
     split: str = ""
     """The split of these rows; "" of train, or of no split alone."""
+    lines: bool = False
+    """The rows are lines of a file, from 1."""
     numbers: tuple[Number, ...] = ()
     """What the sentence of this kind gives, as ranges."""
 
@@ -156,6 +158,8 @@ class RowTexts(Section, frozen=True, kw_only=True):
     """The rows of files and tables as they are written."""
 
     rows: int
+    lines: bool = False
+    """Rows have the numbers of lines of a file, from 1."""
     answers: int = 0
     empty: int = 0
     empty_rows: tuple[int, ...] = ()

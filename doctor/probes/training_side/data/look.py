@@ -129,7 +129,10 @@ class Look:
                 written = written_rows.WrittenRows(files.are_cells(train.items))
                 values = row_values.RowValues(train, self.steps)
                 content = rows.read(train, seconds, written.add if train.by_row else values.add)
-                found = written.records(content.complete) + values.records()
+                found = (
+                    written.records(content.complete, bool(rows.place_of(train.items, 0)))
+                    + values.records()
+                )
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 repeats = rows.repeats(content, files.are_lines(train.items))
@@ -144,7 +147,11 @@ class Look:
                     overlap, classes = row_overlap.overlap(
                         compared, other, seconds, columns, beside.add if other.by_row else None
                     )
-                    found += beside.records(False) if other.by_row else []
+                    found += (
+                        beside.records(False, bool(rows.place_of(other.items, 0)))
+                        if other.by_row
+                        else []
+                    )
                     note(overlap=two_splits.overlap_of(train, other, overlap))
                     note(
                         relations=found

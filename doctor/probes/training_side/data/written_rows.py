@@ -217,8 +217,9 @@ class WrittenRows:
             told = re.search(r"(?i)\b%s\b" % re.escape(value.strip()), text) is not None
             self._relations.count("label in text", told, number)
 
-    def records(self, complete: bool) -> List[Dict[str, Any]]:
-        """`complete`: no row of the file is left, as files are often sorted by their class."""
+    def records(self, complete: bool, lines: bool = False) -> List[Dict[str, Any]]:
+        """`complete`: no row of the file is left, as files are often sorted by their class;
+        `lines`: rows have the numbers of lines."""
         several = any(len(each) > 1 for each in self._classes.values())
         found = [e for e in self._relations.records() if several or e["kind"] != "label in text"]
         found += self._of_answers()
@@ -236,7 +237,7 @@ class WrittenRows:
                 fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
                 found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
         found += [each for part in self._parts for each in part.records()]
-        return [{**each, "split": self._split} for each in found]
+        return [{**each, "split": self._split, "lines": lines} for each in found]
 
     def _of_answers(self) -> List[Dict[str, Any]]:
         found = []
