@@ -116,7 +116,9 @@ UNSEEN = Check(
     passes=("no relation of this kind holds between inputs and targets",),
     notes=("a threshold in one column distinguishes two classes in all rows",),
     warns=(
-        "at least half of 32 or more prompts end with their answer",
+        "at least 90 % of 32 or more prompts end with their answer",
+        "at least 5 % of 32 or more answers, of 20 characters and 4 words, equal their prompt, and "
+        "fewer differ from it in some words alone, as corrections do",
         "a column has one value in all rows of a class, and others in all other rows",
         "a place of the input window or a column of a series is the target in all rows, or "
         "histories end with it",

@@ -104,11 +104,6 @@ def _place(data: Data, name: str) -> str:
     return f"{name} line" if split is not None and split.lines else name
 
 
-def _place(data: Data, name: str) -> str:
-    split = data.split(name)
-    return f"{name} line" if split is not None and split.lines else name
-
-
 def _pairs(pairs: RowPairs, one: str, other: str) -> str:
     """ "train 3 = eval 17"."""
     return ", ".join(f"{one} {a:,} = {other} {b:,}" for a, b in pairs)

@@ -179,14 +179,16 @@ WRITTEN = Check(
         "the names of a table's columns look like a row of it",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
+        "at least 2 % of the rows have prompt and answer in other columns than the rest",
         "1 to 5 % of the rows have U+FFFD in place of letters, or more of the prompts and of "
         "columns beside answers and documents",
     ),
     warns=(
-        "at least 2 % of 32 or more answers are empty, and call no tool",
+        "at least 2 % of 32 or more answers are empty, and call no tool, or are in another column "
+        "than the rest, or in none",
         "of fewer rows, three and a quarter of all have such a fault of their own",
         "a row has nothing in any column, or no class or text where at least 90 % have one",
-        "at least 20 % of free answers are one text",
+        "at least 20 % of free answers, of pairs and chats, are one text",
         "at least 30 % of the prompts begin with the number of a list",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
         "at least 5 % of 32 or more answers or documents have U+FFFD in place of letters, next to "
@@ -201,7 +203,8 @@ WRITTEN = Check(
         "answers or entities are not at the place in their text that is given, or tokens have "
         "another number of tags",
         "answers are errors of a service, which occur three times or more, or places left open; "
-        "chats in a file of JSON or Parquet are texts of JSON",
+        "chats in a file of JSON or Parquet are texts of JSON, also some of them",
+        "at least 1 % of the chats spell a role otherwise than the rest, such as human and user",
         "at least 1 % of a column are one number such as -999, far below all others",
     ),
     fix="Look at the rows that are named.",
