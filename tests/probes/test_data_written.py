@@ -169,7 +169,8 @@ CASES: dict[str, tuple[str, Row, Row]] = {
                   lambda n: {"prompt": said(), ("answer", "choices")[n % 9 == 0]: said()}),
     "two roles": ("DAT021", lambda n: chat((("user", "human")[n % 5 == 0], said()),
                                            ("assistant", said())),
-                  lambda n: chat(("human", said()), ("assistant", said()))),
+                  lambda n: {"messages": [{"role": "user", "from": f"A{n % 3}", "content": said()},
+                                          {"role": "assistant", "content": said()}]}),
     "asked again": ("DAT024", lambda n: copied(said(), n, other(n)),
                     lambda n: copied(said(), n, "")),
     "chat asked again": ("DAT024", lambda n: asked(question=SAME + str(n), answer=other(n)

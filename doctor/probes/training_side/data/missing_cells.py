@@ -70,9 +70,8 @@ class OtherAnswers:
     def add(self, row: Foreign, number: int) -> None:
         prompt = next((name for name in PROMPTS if isinstance(row.get(name), str)), None)
         names = tuple(name for name in ANSWERS if row.get(name) is not None)
-        beside = (*ANSWERED, *(ANSWERS if not names else ()))  # an empty one is in RowTexts
-        if prompt is None or messages_of(row) is not None or (
-            not names and any(name in row for name in beside)):  # fmt: skip
+        empty = not names and any(name in row for name in ANSWERED)  # see RowTexts
+        if prompt is None or empty or messages_of(row) is not None:
             return
         self._rows.setdefault((prompt, names), []).append(number)
         filled = {str(name) for name, value in row.items() if value is not None}

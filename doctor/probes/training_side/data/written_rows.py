@@ -135,8 +135,9 @@ class WrittenRows:
         if not chat:
             return
         roles = [str(each.get("role")) for each in chat]
-        named = {(r, "from" in m, str(m.get("from", r))) for r, m in zip(roles, chat)}
-        for role, by_from, spelling in named:
+        for role, sender in {(r, str(m.get("from"))) for r, m in zip(roles, chat)}:
+            by_from = ROLES.get(sender) == role  # else it is a name beside the role
+            spelling = sender if by_from else role
             key = (ROLES.get(role, role), by_from)
             self._spelled.setdefault(key, {}).setdefault(spelling, []).append(number)
         count = self._relations.count
@@ -281,6 +282,8 @@ def normal(text: str) -> str:
 
 def is_edit(prompt: str, answer: str) -> bool:
     """Whether most words of both are the same."""
+    if max(len(prompt), len(answer)) > 2 * min(len(prompt), len(answer)):
+        return False
     words, others = {*prompt.split()}, {*answer.split()}
     return 2 * len(words & others) > len(words | others)
 
