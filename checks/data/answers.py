@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
 from doctor.checks.data.labels import fills_the_length
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
-from doctor.checks.data.seen import FEW, each_split, observed, passed, share
+from doctor.checks.data.seen import FEW, each_split, observed, of_tokens, passed, share
 from doctor.facts.data import Data, Split, Stops
 from doctor.facts.data_rows import Markers
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, unknown
@@ -175,7 +175,7 @@ STOP = Check(
     ),
     fix="Let each answer end with a token of generation_config.eos_token_id, and train it.",
     owner=Owner.JOB,
-    judge=stop_trained,
+    judge=of_tokens(stop_trained),
     limits="that the server which runs the model uses the same generation_config.",
     sources=("unsloth-416", "llama-cookbook-640"),
 )
@@ -246,7 +246,7 @@ COMPLETE = Check(
     fix="Raise max_length to at least the 95th percentile of the lengths, or split or drop longer "
     "rows.",
     owner=Owner.JOB,
-    judge=complete,
+    judge=of_tokens(complete),
     limits="that prompts are not cut.",
     sources=("ms-swift-2955", "trl-6025"),
 )

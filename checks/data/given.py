@@ -22,6 +22,11 @@ MEANINGS: Meanings = {
         "Build the prompt from the question alone: the answer belongs to the reward or the label.",
         least=0.9,
     ),
+    "answer is prompt": Meaning(
+        "answers are equal to their prompt",
+        "Drop these rows, or find their answers: the model learns to repeat the prompt.",
+        by_row=True,
+    ),
     "label in text": Meaning(
         "texts have the name of their class as a word",
         "Take the label out of the text, which is a header or a prefix that was joined with it.",
@@ -142,7 +147,9 @@ UNSEEN = Check(
         "a threshold in one column tells two classes apart in all rows, or a length each class",
     ),
     warns=(
-        "at least half of 32 or more prompts end with their answer",
+        "at least 90 % of 32 or more prompts end with their answer",
+        "at least 5 % of 32 or more answers, of 20 characters and 4 words, equal their prompt, and "
+        "fewer differ from it in some words alone, as corrections do",
         "a column has one value in all rows of a class, and others in all other rows; a token at "
         "one place, a pixel at the edge or the number of the row does so for all classes",
         "a place of the input window or a column of a series is the target in all rows, or "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import listed, shown
-from doctor.checks.data.seen import each_split, observed, passed, read_of, rows, share
+from doctor.checks.data.seen import each_split, observed, of_tokens, passed, read_of, rows, share
 from doctor.facts.data import Data, Labels, Split
 from doctor.judge.check import Check, Owner, Verdict, fail, note, skip
 
@@ -35,7 +35,9 @@ def _trained(split: Split) -> Verdict:
     if own and labels.unlabelled >= UNLABELLED * labels.documents:
         text = share(labels.unlabelled, labels.documents, "documents have no trained label")
         cause, fix = _cause(split, labels)
-        return observed(f"{text}: {rows(labels.rows)}{cause}", labels.documents, fix=fix)
+        return observed(
+            f"{text}: {rows(labels.rows, split.lines)}{cause}", labels.documents, fix=fix
+        )
     if labels.dropped >= UNLABELLED * (whole := labels.dropped + (split.total or split.rows)):
         text = share(labels.dropped, whole, "rows have no trained label")
         return note(f"{text}, and a filter or a selection leaves them out", fix=LENGTH)
@@ -97,7 +99,7 @@ TRAINED = Check(
     fix="Look at a row: the prompt may fill the whole length, the marker of an answer may not "
     "match, or the template may lack {% generation %}.",
     owner=Owner.JOB,
-    judge=trained,
+    judge=of_tokens(trained),
     limits="that the right tokens are trained, see DAT013.",
     sources=("trl-6025", "unsloth-1128"),
 )

@@ -7,7 +7,7 @@ from doctor._util.units import shown
 from doctor.checks.data.answers import NO_ANSWERS
 from doctor.checks.data.labels import displaced
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
-from doctor.checks.data.seen import each_split, observed, passed, rows, share
+from doctor.checks.data.seen import each_split, observed, of_tokens, passed, rows, share
 from doctor.facts.data import Data, Labels, Split
 from doctor.facts.data_rows import Markers
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
@@ -145,7 +145,7 @@ MEANT = Check(
     ),
     fix="Mask the prompt and train the answer: labels[:prompt] = -100, not labels[prompt:].",
     owner=Owner.JOB,
-    judge=meant,
+    judge=of_tokens(meant),
     limits="that prompts which are trained should be: the share is given.",
     sources=("trl-3279",),
 )
@@ -160,11 +160,11 @@ def _prompted(split: Split) -> Verdict:
     if rendered is not None and rendered.failed:
         text = share(rendered.failed, rendered.rows + rendered.failed, "rows are not rendered")
         errors = ", ".join(f"{shown(name)} {count}" for name, count in rendered.errors.items())
-        return observed(f"{text} ({errors}): {rows(rendered.failed_rows)}",
+        return observed(f"{text} ({errors}): {rows(rendered.failed_rows, split.lines)}",
                         rendered.rows + rendered.failed, fix=RENDER)  # fmt: skip
     if rendered is not None and rendered.lost >= LOST * rendered.rows > 0:
         text = share(rendered.lost, rendered.rows, "chats lose a message in the template")
-        where = rows(rendered.lost_rows)
+        where = rows(rendered.lost_rows, split.lines)
         return observed(f"{text}: {where}", rendered.rows, fix=ROLES)
     if rendered is not None and rendered.calls:
         what = "chats call a tool without a text, which the template refuses"
@@ -173,20 +173,21 @@ def _prompted(split: Split) -> Verdict:
         return skip("no tokenizer is in the target; --tokenizer DIR names one")
     if isinstance(markers, Unknown):
         return unknown(markers.reason)
-    return _plain(markers) or _prefix(markers, split)
+    return _plain(markers, split) or _prefix(markers, split)
 
 
-def _plain(markers: Markers) -> Verdict | None:
+def _plain(markers: Markers, split: Split) -> Verdict | None:
     for counts, text, fix in (
         (markers.split, "spell {} in several tokens, though the tokenizer has it as one", SPLIT),
         (markers.foreign, "have {} as plain text, which is no token here", FOREIGN),
     ):
         if counts:
             name = max(counts, key=lambda each: counts[each])
+            where = rows(markers.rows, split.lines)
             whole = share(counts[name], markers.documents, f"documents {text.format(shown(name))}")
             if counts[name] >= 0.5 * markers.documents:
-                return observed(f"{whole}: {rows(markers.rows)}", markers.documents, fix=fix)
-            return note(f"{whole}: {rows(markers.rows)}")
+                return observed(f"{whole}: {where}", markers.documents, fix=fix)
+            return note(f"{whole}: {where}")
     return None
 
 
@@ -283,7 +284,7 @@ PROMPTED = Check(
     ),
     fix="Render the training chats with the chat template that is saved with the model.",
     owner=Owner.JOB,
-    judge=prompted,
+    judge=of_tokens(prompted),
     limits="that the server uses the same template.",
     sources=("fastchat-2992",),
 )

@@ -14,8 +14,8 @@ from doctor.judge.check import Verdict, fail, note
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The sentence of a relation, with {fields}, or {first}, {second}, {third} and {others} of
-    them, and {0}, {1} for its numbers."""
+    """The sentence of a relation, with {fields}, {names[0]}, or {first}, {second}, {third} and
+    {others} of them, and {0}, {1} for its numbers."""
 
     text: str
     fix: str
@@ -54,14 +54,15 @@ def _judged(relation: Relation, meaning: Meaning) -> Verdict:
         "nothing" if meaning.explained and each < 0 else _number(each)
         for each in map(float, relation.numbers)
     ]
-    fields = listed([shown(each) for each in relation.fields], 4)
-    text = meaning.text.format(*numbers, fields=fields, **_places(relation))
+    fields = [shown(each) for each in relation.fields]
+    names = [*fields, "another column", "another column"]  # a facts file may name fewer
+    text = meaning.text.format(*numbers, names=names, fields=listed(fields, 4), **_places(relation))
     split = f"{shown(relation.split)}: " if relation.split else ""
     if meaning.single:
         text = split + text
         return note(text, fix=meaning.fix) if meaning.noted else observed(text, 64, fix=meaning.fix)
     whole = split + share(relation.part, relation.whole, text)
-    where = f": {rows(relation.rows)}" if relation.rows else ""
+    where = f": {rows(relation.rows, relation.lines)}" if relation.rows else ""
     if meaning.noted:
         return note(f"{whole}{where}", fix=meaning.fix)
     if meaning.broken:

@@ -67,7 +67,7 @@ def disjoint(data: Data) -> Verdict:
     if overlap.columns:
         read += f" by what both have: {listed([shown(each) for each in overlap.columns], 4)}"
     if overlap.shared >= max(1, SHARED * overlap.telling):
-        pairs = _pairs(overlap.pairs, "train", "eval")
+        pairs = _pairs(overlap.pairs, *(_place(data, each) for each in ("train", "eval")))
         whole = _is_whole(data.split("eval"), overlap.rows)
         of = f"eval has {overlap.rows:,} rows in all" if whole else ""
         cause, typed = _cause(overlap)
@@ -97,6 +97,11 @@ def _cause(overlap: Overlap) -> tuple[str, Remedy]:
     if overlap.copied >= MOSTLY * overlap.shared:
         return ", nearly all of them three times or more", {"fix": COPIED}
     return "", {}
+
+
+def _place(data: Data, name: str) -> str:
+    split = data.split(name)
+    return f"{name} line" if split is not None and split.lines else name
 
 
 def _pairs(pairs: RowPairs, one: str, other: str) -> str:
@@ -139,12 +144,13 @@ def distinct(data: Data) -> Verdict:
     compared = f"{repeats.rows:,} rows compared"
     if repeats.short > repeats.telling:
         compared = f"{repeats.telling:,} rows compared, {repeats.short:,} are too short to tell"
-    pairs = _pairs(repeats.pairs, "row", "row")
+    train = data.split()
+    word = "line" if train is not None and train.lines else "row"
+    pairs = _pairs(repeats.pairs, word, word)
     if repeats.conflicting >= max(1, CONFLICTING * repeats.labelled) and repeats.labelled:
         text = share(
             repeats.conflicting, repeats.labelled, "rows have another class than an equal one"
         )
-        train = data.split()
         whole = train is not None and train.total == repeats.rows
         of = f"train has {repeats.rows:,} rows, {repeats.labelled:,} with a class" if whole else ""
         several = repeats.beside >= MOSTLY * repeats.conflicting
@@ -154,7 +160,6 @@ def distinct(data: Data) -> Verdict:
     text = share(repeats.repeated, repeats.telling, "rows occurred before")
     of_class = f", {repeats.conflicting:,} of them with another class: {pairs}"
     text += of_class * bool(repeats.conflicting)
-    train = data.split()
     one = train is not None and train.mixing is not None and train.mixing.distinct == 1
     border = MOSTLY if repeats.labelled or repeats.usual else HALF
     if repeats.repeated >= border * repeats.telling >= border * FEW and not one:  # see DAT009
@@ -219,7 +224,7 @@ def _preferred(split: Split) -> Verdict:
         "pairs have the same text as chosen and rejected, or positive and negative",
     )
     if pairs.equal >= 0.05 * pairs.pairs:
-        return observed(f"{text}: {rows(pairs.rows)}", pairs.pairs)
+        return observed(f"{text}: {rows(pairs.rows, split.lines)}", pairs.pairs)
     if pairs.scored and pairs.swapped >= 0.95 * pairs.scored:
         swapped = share(pairs.swapped, pairs.scored, "chosen answers have the lower score")
         return observed(swapped, pairs.scored, fix=SWAPPED)

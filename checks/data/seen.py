@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import wraps
 from typing import Unpack
 
 from doctor.facts.data import Data, Split
-from doctor.judge.check import Remedy, Verdict, note, ok, skip, unknown, warn
+from doctor.judge.check import Remedy, Status, Verdict, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
 FEW = 32
@@ -16,18 +17,35 @@ CLEAR, CLEARLY = 3, 0.25
 """Rows with a fault of their own, and their share, from which on fewer than FEW are enough: what a
 row holds is no chance of the sample. Our own numbers."""
 NOTHING = "nothing was read, see DAT018"
+TEXTS = "texts were read, not their tokens: --tokenizer DIR adds them"
 
 
 def each_split(data: Data, judge: Callable[[Split], Verdict]) -> Verdict:
     """The verdicts on every split, each with its name and what was read of it, as one."""
+    verdicts = of_splits(data, lambda split: [judge(split)])
+    return verdicts[0] if len(verdicts) == 1 else worst(*verdicts)
+
+
+def of_splits(data: Data, judge: Callable[[Split], list[Verdict]]) -> list[Verdict]:
+    """The same, where a split has several, apart."""
     read = [split for split in data.splits if split.rows]
     if not read:
-        return unknown(NOTHING)
-    verdicts = [judge(split) for split in read]
-    if len(verdicts) == 1:
-        return verdicts[0]
-    named = [_named(split.name, verdict) for split, verdict in zip(read, verdicts, strict=True)]
-    return worst(*named)
+        return [unknown(NOTHING)]
+    if len(read) == 1:
+        return judge(read[0])
+    return [_named(split.name, verdict) for split in read for verdict in judge(split)]
+
+
+def of_tokens(judge: Callable[[Data], Verdict]) -> Callable[[Data], Verdict]:
+    """A judge of tokens: of files of texts without a tokenizer one reason for all of them."""
+
+    @wraps(judge)
+    def judged(data: Data) -> Verdict:
+        verdict = judge(data)
+        untold = data.lacks_tokenizer and verdict.status is Status.SKIP
+        return skip(TEXTS) if untold else verdict
+
+    return judged
 
 
 def _named(name: str, verdict: Verdict) -> Verdict:
@@ -53,10 +71,11 @@ def observed(
     return warn(summary, **remedy)
 
 
-def rows(numbers: Iterable[int]) -> str:
-    """ "rows 3, 17", as the loader counts them from 0."""
+def rows(numbers: Iterable[int], lines: bool = False) -> str:
+    """ "rows 3, 17", as the loader counts them from 0; or lines as an editor counts them."""
     listed = [f"{number:,}" for number in numbers]
-    return f"row{'s' * (len(listed) != 1)} {', '.join(listed)}" if listed else ""
+    word = "line" if lines else "row"
+    return f"{word}{'s' * (len(listed) != 1)} {', '.join(listed)}" if listed else ""
 
 
 def passed(summary: str, split: Split) -> Verdict:

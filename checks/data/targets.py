@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
-from doctor.checks.data.seen import NOTHING, read_of
+from doctor.checks.data.seen import NOTHING, of_tokens, read_of
 from doctor.facts.data import Data, Labels, Offset, Split
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
 
@@ -89,7 +89,7 @@ NEXT = Check(
     fails=("they are 0, 2 or more together, at 95 % of the positions",),
     fix="Shift the labels once, in the collator or in the model.",
     owner=Owner.JOB,
-    judge=next_token,
+    judge=of_tokens(next_token),
     limits="that heads for further tokens are trained on them.",
     sources=("transformers-47394", "transformers-44642", "transformers-causal-loss"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
-from doctor.checks.data.seen import each_split, observed, passed, rows, share
+from doctor.checks.data.seen import each_split, observed, of_tokens, passed, rows, share
 from doctor.facts.data import Data, Padding, Split
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 from doctor.judge.combine import worst
@@ -36,7 +36,7 @@ def _once(split: Split) -> Verdict:
         starts.twice, starts.documents, f"documents begin with {shown(starts.token)} twice"
     )
     if starts.twice >= TWICE * starts.documents:
-        return observed(f"{text}: {rows(starts.rows)}", starts.documents)
+        return observed(f"{text}: {rows(starts.rows, split.lines)}", starts.documents)
     if starts.without >= LACKING * starts.documents:
         what = f"documents lack {shown(starts.token)}, with which the tokenizer begins each text"
         lack = share(starts.without, starts.documents, what)
@@ -59,7 +59,7 @@ ONCE = Check(
     fix="Tokenize a rendered template with add_special_tokens=False, or call "
     "apply_chat_template(tokenize=True).",
     owner=Owner.JOB,
-    judge=once,
+    judge=of_tokens(once),
     limits="that the server which runs the model adds it once.",
     sources=("soup-781",),
 )
@@ -147,7 +147,7 @@ UNUSED = Check(
     ),
     fix="Pass the attention mask that the tokenizer returns, or build it from the lengths.",
     owner=Owner.JOB,
-    judge=unused,
+    judge=of_tokens(unused),
     limits="that the model uses the mask.",
     sources=("transformers-causal-loss",),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
-from doctor.checks.data.seen import NOTHING, each_split, observed, passed
+from doctor.checks.data.seen import NOTHING, each_split, observed, of_tokens, passed
 from doctor.facts.data import Data, Labels, Offset, Split
 from doctor.facts.data_batches import Inputs
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, skip, unknown, warn
@@ -218,7 +218,7 @@ BOUNDED = Check(
     fix="Of a decoder: make attention causal: is_causal=True. Of a masked "
     "language model: keep the ids from before they were masked as labels.",
     owner=Owner.JOB,
-    judge=bounded,
+    judge=of_tokens(bounded),
     limits="that a mask for padding works.",
     sources=("transformers-causal-loss",),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.units import shown
 from doctor.checks.data.relations import verdicts
-from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
+from doctor.checks.data.seen import FEW, observed, of_splits, passed, rows, share
 from doctor.checks.data.written_meanings import MEANINGS
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import RowTexts
@@ -20,30 +20,35 @@ ESCAPED = 0.2
 
 
 def well_written(data: Data) -> Verdict:
-    return worst(each_split(data, _well_written), *verdicts(data.relations, MEANINGS))
+    found = [*of_splits(data, _well_written), *verdicts(data.relations, MEANINGS)]
+    return worst(*found, numbered=True)
 
 
-def _well_written(split: Split) -> Verdict:
+def _well_written(split: Split) -> list[Verdict]:
     texts = split.texts
     if texts is None:
-        return skip("TARGET has no rows of a file or a table")
-    found = _empty(texts, split)
-    if found is not None:
-        return found
-    if texts.escaped and texts.escaped >= ESCAPED * texts.rows:
-        text = share(texts.escaped, texts.rows, "rows hold a backslash and n for a line break")
-        where = rows(texts.escaped_rows)
-        return observed(f"{text}: {where}", texts.rows, faulty=texts.escaped, fix=TWICE)
-    if texts.garbled and texts.garbled >= FAULTY * texts.rows:
-        text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
-        where = rows(texts.garbled_rows)
-        return observed(f"{text}: {where}", texts.rows, faulty=texts.garbled, fix=GARBLED)
-    if (found := _replaced(texts) or _asked(texts) or _pages(texts)) is not None:
-        return found
-    if (found := _columns(texts)) is not None:
-        return found
+        return [skip("TARGET has no rows of a file or a table")]
+    faults = (_escaped, _garbled, _replaced, _asked, _pages, _columns)
+    looked = [_empty(texts, split), *(fault(texts) for fault in faults)]
     answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
-    return passed(answers, split)
+    return [each for each in looked if each is not None] or [passed(answers, split)]
+
+
+def _escaped(texts: RowTexts) -> Verdict | None:
+    if not texts.escaped or texts.escaped < ESCAPED * texts.rows:
+        return None
+    text = share(texts.escaped, texts.rows, "rows hold a backslash and n for a line break")
+    where = rows(texts.escaped_rows, texts.lines)
+    return observed(f"{text}: {where}", texts.rows, faulty=texts.escaped, fix=TWICE)
+
+
+def _garbled(texts: RowTexts) -> Verdict | None:
+    if not texts.garbled or texts.garbled < FAULTY * texts.rows:
+        return None
+    text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
+    where = rows(texts.garbled_rows, texts.lines)
+    return observed(f"{text}: {where}", texts.rows, faulty=texts.garbled, fix=GARBLED,
+                    sources=UNICODE)  # fmt: skip
 
 
 def _replaced(texts: RowTexts) -> Verdict | None:
@@ -51,10 +56,10 @@ def _replaced(texts: RowTexts) -> Verdict | None:
     if texts.replaced < max(2, RARE * texts.rows):
         return _replaced_beside(texts)
     what = "rows have U+FFFD in place of letters that could not be decoded"
-    text = f"{share(texts.replaced, texts.rows, what)}: {rows(texts.replaced_rows)}"
+    text = f"{share(texts.replaced, texts.rows, what)}: {rows(texts.replaced_rows, texts.lines)}"
     if texts.replaced < REPLACED * texts.rows:
         return note(text, fix=LOST)
-    return observed(text, texts.rows, fix=LOST)
+    return observed(text, texts.rows, fix=LOST, sources=UNICODE)
 
 
 def _replaced_beside(texts: RowTexts) -> Verdict | None:
@@ -63,7 +68,7 @@ def _replaced_beside(texts: RowTexts) -> Verdict | None:
         return None
     what = "rows have U+FFFD in place of letters, in a prompt or a column beside the text"
     text = share(texts.replaced_beside, texts.rows, what)
-    return note(f"{text}: {rows(texts.replaced_beside_rows)}", fix=LOST)
+    return note(f"{text}: {rows(texts.replaced_beside_rows, texts.lines)}", fix=LOST)
 
 
 def _asked(texts: RowTexts) -> Verdict | None:
@@ -72,7 +77,7 @@ def _asked(texts: RowTexts) -> Verdict | None:
     text = share(texts.asked, texts.chats, "chats end with a message of the user")
     if texts.asked == texts.chats:  # prompts, as for reinforcement learning
         return note(f"{text}: they are prompts without answers", fix=ASKED)
-    return observed(f"{text}, whose answer is missing: {rows(texts.asked_rows)}",
+    return observed(f"{text}, whose answer is missing: {rows(texts.asked_rows, texts.lines)}",
                     texts.chats, faulty=texts.asked, fix=ASKED)  # fmt: skip
 
 
@@ -81,13 +86,14 @@ def _pages(texts: RowTexts) -> Verdict | None:
         return None
     what = "documents are short pages of an error or a block, such as Access denied"
     text = share(texts.pages, texts.documents, what)
-    return observed(f"{text}: {rows(texts.page_rows)}", texts.documents, fix=PAGES)
+    return observed(f"{text}: {rows(texts.page_rows, texts.lines)}", texts.documents, fix=PAGES)
 
 
 def _columns(texts: RowTexts) -> Verdict | None:
     for each in texts.spellings:
         if each.minor >= FAULTY * texts.rows and texts.rows >= FEW:
-            same = ", ".join(f"row {a:,} and row {b:,}" for a, b in each.pairs)
+            word = "line" if texts.lines else "row"
+            same = ", ".join(f"{word} {a:,} and {word} {b:,}" for a, b in each.pairs)
             by = "case, space or their beginning" if each.short else "case or space"
             text = (
                 f"column {shown(each.column)}: {each.values} values are {each.classes} classes "
@@ -121,10 +127,11 @@ def _empty(texts: RowTexts, split: Split) -> Verdict | None:
         return passed(f"{text}, and {shown(texts.marked_by)} says which", split)
     if texts.contexts == texts.answers:
         return note(f"{text}, of questions about a text of the row", fix=EMPTY)
-    where = rows(texts.empty_rows)
+    where = rows(texts.empty_rows, texts.lines)
     return observed(f"{text}: {where}", texts.answers, faulty=texts.empty, fix=EMPTY)
 
 
+UNICODE = ("utf8-debugging",)
 TWICE = "Export the rows again, or decode each text once more: json.loads('\"' + text + '\"')."
 ASKED = "Drop the last message of these chats, or add its answer."
 PAGES = (
@@ -173,15 +180,17 @@ WRITTEN = Check(
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
         "one group of rows is some power of ten above or below all others, which are alike",
+        "at least 2 % of the rows have prompt and answer in other columns than the rest",
         "1 to 5 % of the rows have U+FFFD in place of letters, or more of the prompts and of "
         "columns beside answers and documents",
         "1 to 5 % of the rows have the values of two columns exchanged",
     ),
     warns=(
-        "at least 2 % of 32 or more answers are empty, and call no tool",
+        "at least 2 % of 32 or more answers are empty, and call no tool, or are in another column "
+        "than the rest, or in none",
         "of fewer rows, three and a quarter of all have such a fault of their own",
         "a row has nothing in any column, or no class or text where at least 90 % have one",
-        "at least 20 % of free answers are one text",
+        "at least 20 % of free answers, of pairs and chats, are one text",
         "at least 30 % of the prompts begin with the number of a list",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
         "at least 5 % of 32 or more answers or documents have U+FFFD in place of letters, next to "
@@ -197,14 +206,14 @@ WRITTEN = Check(
         "another number of tags",
         "one group of rows is in another unit of temperature than all others",
         "answers are errors of a service, which occur three times or more, or places left open; "
-        "chats in a file of JSON or Parquet are texts of JSON",
+        "chats in a file of JSON or Parquet are texts of JSON, also some of them",
+        "at least 1 % of the chats spell a role otherwise than the rest, such as human and user",
         "at least 1 % of a column are one number such as -999, far below all others",
     ),
     fix="Look at the rows that are named.",
     owner=Owner.JOB,
     judge=well_written,
     limits="that answers are right, or that abbreviations of a class are the same class.",
-    sources=("utf8-debugging",),
 )
 
 CHECKS = (WRITTEN,)

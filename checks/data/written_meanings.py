@@ -19,6 +19,25 @@ MEANINGS: Meanings = {
     "one answer": Meaning(
         "answers are the same text", "Look at how answers are made: one stands in for many.", 0.2
     ),
+    "answer under another name": Meaning(
+        "rows with a prompt have no {names[0]}, and have {names[1]}",
+        "Give the answers of all rows one name: those with another one are read as None.",
+        least=0.02,
+        by_row=True,
+    ),
+    "answer absent": Meaning(
+        "rows have a prompt and no {names[0]}, which others have, nor an answer of another name",
+        "Drop the rows without this column, or fill it in.",
+        least=0.02,
+        by_row=True,
+    ),
+    "answer in another form": Meaning(
+        "rows have no {names[0]}, and are of another form than the others",
+        "Bring all rows to one form, unless the training reads each of them: a column that a row "
+        "lacks is read as None.",
+        least=0.02,
+        noted=True,
+    ),
     "answer is error": Meaning(
         "answers are the error of a service or a program, such as 429 Too Many Requests",
         "Drop these rows, or generate their answers again: the model learns to fail.",
@@ -61,7 +80,7 @@ MEANINGS: Meanings = {
     "chat in quotes": Meaning(
         "rows hold {fields} as a text of JSON in place of a list of messages",
         "Read it by json.loads() before the file is written or a template renders it.",
-        least=0.5,
+        least=0.0,
         by_row=True,
     ),
     "columns exchanged": Meaning(
@@ -106,6 +125,13 @@ MEANINGS: Meanings = {
     "role unknown": Meaning(
         "chats have a role that templates do not know",
         "Give each message one of the roles system, user, assistant and tool.",
+        least=0.01,
+        by_row=True,
+    ),
+    "role spelled twice": Meaning(
+        "chats write one role in two ways, {fields}",
+        "Write each role in one way: a template renders the other one as a role that it does not "
+        "know, or refuses it.",
         least=0.01,
         by_row=True,
     ),

@@ -199,6 +199,11 @@ class Split(Section, frozen=True, kw_only=True):
     relations: tuple[Relation, ...] = ()
     """Those that hold for some rows; what was looked at and holds for none is absent."""
 
+    @property
+    def lines(self) -> bool:
+        """Whether rows have the numbers of lines of a file."""
+        return self.texts is not None and self.texts.lines
+
 
 class Offset(Section, frozen=True, kw_only=True):
     """Where the loss reads its labels: the label at position t is predicted at t - `shift`.
@@ -231,6 +236,8 @@ class Shown(Section, frozen=True, kw_only=True):
 
     split: str
     row: int
+    lines: bool = False
+    """The row is a line of a file, from 1."""
     marks: tuple[Mark, ...] = ()
     image: str = ""
     """A PNG in base64."""

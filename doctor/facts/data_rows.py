@@ -102,6 +102,8 @@ RelationKind = Literal[
     "row empty", "cell missing", "prompt numbered",
     "names are a row",
     "answer begins late", "tags end early", "labels of another side", "eval unlabelled",
+    "answer is prompt", "role spelled twice", "answer under another name", "answer absent",
+    "answer in another form",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -117,6 +119,8 @@ class Relation(Section, frozen=True, kw_only=True):
     rows: tuple[int, ...] = ()
     split: str = ""
     """The split of these rows; "" of train, or of no split alone."""
+    lines: bool = False
+    """The rows are lines of a file, from 1."""
     numbers: tuple[Number, ...] = ()
     """What the sentence of this kind gives, as ranges."""
 
@@ -180,6 +184,8 @@ class RowTexts(Section, frozen=True, kw_only=True):
     """The rows of files and tables as they are written."""
 
     rows: int
+    lines: bool = False
+    """Rows have the numbers of lines of a file, from 1."""
     answers: int = 0
     empty: int = 0
     empty_rows: tuple[int, ...] = ()

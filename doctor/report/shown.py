@@ -86,7 +86,7 @@ def pieces(mark: Mark) -> list[str]:
 
 
 def title(sample: Shown) -> str:
-    return f"{visible(sample.split)}, row {sample.row:,}"
+    return f"{visible(sample.split)}, {'line' if sample.lines else 'row'} {sample.row:,}"
 
 
 def values(sample: Shown) -> str:

@@ -107,7 +107,7 @@ def test_a_few_copies_with_another_class_are_said_beside_the_repeated_ones(
     rows[550]["label"] = 1
     found = verdicts(written(tmp_path, train=rows), monkeypatch)["DAT008"]
     assert found.status is Status.NOTE
-    assert "1 of them with another class: row 50 = row 550" in found.summary
+    assert "1 of them with another class: line 51 = line 551" in found.summary
 
 
 def test_rows_of_eval_are_looked_at_as_those_of_train(

@@ -66,6 +66,16 @@ def echoed(prompt: str, twice: bool) -> dict[str, str]:
     return {"prompt": prompt, "completion": f"{prompt} {said()}" if twice else said()}
 
 
+def other(number: int) -> str:
+    return " ".join(f"word{number * 20 + each}" for each in range(8))
+
+
+def copied(prompt: str, number: int, answer: str) -> dict[str, str]:
+    """A prompt again where an answer should be, or corrected, where it has an error."""
+    corrected = answer or f"Now {prompt.partition(' ')[2]}"
+    return {"prompt": prompt, "completion": corrected if number % 5 > 1 else prompt}
+
+
 def passage(shift: int) -> dict[str, Any]:
     """A question about a text, whose answer is stated to begin some letters later."""
     text, answer = f"{said(20)} {DRAW.random()}", ""
@@ -160,6 +170,25 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "answer is null": ("DAT021",
                        lambda n: {"prompt": said(), "completion": said() if n % 7 else None},
                        lambda n: {"prompt": said(), "completion": said()}),
+    "one refusal": ("DAT021", lambda n: asked(answer=said(20) if n % 4 else SAME),
+                    lambda n: chat(("user", said()), ("assistant", said()), ("user", "Thank you"),
+                                   ("assistant", "You are welcome, and have a nice day."))),
+    "quoted in part": ("DAT021",
+                       lambda n: asked() if n % 5 else {"messages": str(asked()["messages"])},
+                       lambda n: asked() if n % 5 else {"messages": asked()["messages"] * 2}),
+    "two names": ("DAT021", lambda n: {"prompt": said(), ("answer", "output")[n % 4 == 0]: said()},
+                  lambda n: {"prompt": said(), ("answer", "solution")[n % 4 == 0]: said()}),
+    "no answer": ("DAT021", lambda n: {"prompt": said(), **({"answer": said()} if n % 9 else {})},
+                  lambda n: {"prompt": said(), ("answer", "choices")[n % 9 == 0]: said()}),
+    "two roles": ("DAT021", lambda n: chat((("user", "human")[n % 5 == 0], said()),
+                                           ("assistant", said())),
+                  lambda n: {"messages": [{"role": "user", "from": f"A{n % 3}", "content": said()},
+                                          {"role": "assistant", "content": said()}]}),
+    "asked again": ("DAT024", lambda n: copied(said(), n, other(n)),
+                    lambda n: copied(said(), n, "")),
+    "chat asked again": ("DAT024", lambda n: asked(question=SAME + str(n), answer=other(n)
+                                                   if n % 4 else SAME + str(n)),
+                         lambda n: asked(question=other(n), answer=other(n + 1))),
     "answer in prompt": ("DAT024", lambda n: solved(said(), n, True),
                          lambda n: solved(f"{said()} {n % 7}", n, False)),
 }  # fmt: skip
@@ -230,6 +259,44 @@ def test_a_fault_is_named_and_its_neighbour_is_not(
     quiet = judged([sound(n) for n in range(1, MANY)], tmp_path / file, monkeypatch)
     loud = {each: v.summary for each, v in quiet.items() if v.status in LOUD}
     assert not loud
+
+
+def test_faults_have_a_fix_each_and_lines_as_an_editor_counts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DRAW.seed(0)
+    chats = [asked(answer=" " if n < 5 else said()) for n in range(1, MANY)]
+    chats += [asked(answer="Ã©tÃ© cafÃ©") for _ in range(4)]
+    lines = "\n" + "".join(json.dumps(row) + "\n" for row in chats)
+    (tmp_path / "r.jsonl").write_text(lines)
+    found = verdicts(str(tmp_path / "r.jsonl"), monkeypatch)
+    first, second = found["DAT021"].summary.split("; ")
+    assert first.startswith("(1) 4 of 163 answers are empty")
+    assert first.endswith("lines 2, 3, 4, 5")
+    assert second.endswith("lines 161, 162, 163, 164")
+    fixes = (found["DAT021"].fix or "").splitlines()
+    assert [each[:3] for each in fixes] == ["(1)", "(2)"]
+    unread = {found[code].summary for code in ("DAT001", "DAT004", "DAT014")}
+    assert len(unread) == 1
+    assert "--tokenizer" in unread.pop()
+
+
+def test_a_cell_of_several_lines_is_named_by_its_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DRAW.seed(0)
+    rows = [{"prompt": f"{said()}\n{said()}", "answer": said() if n % 9 else ""} for n in range(99)]
+    found = judged(rows, tmp_path / "r.csv", monkeypatch)["DAT021"]
+    assert "lines 2, 20, 38" in found.summary
+
+
+def test_two_forms_of_rows_are_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    DRAW.seed(0)
+    forms = [("prompt", "completion"), ("instruction", "output")]
+    rows = [dict(zip(forms[n % 3 == 0], (said(), said()), strict=True)) for n in range(MANY)]
+    found = judged(rows, tmp_path / "r.jsonl", monkeypatch)["DAT021"]
+    assert found.status is Status.NOTE
+    assert "of another form" in found.summary
 
 
 def test_recordings_without_a_transcript_are_a_note(

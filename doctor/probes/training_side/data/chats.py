@@ -134,7 +134,34 @@ def messages_of(row: Foreign) -> Optional[List[Dict[str, Any]]]:
 def _message(value: Foreign) -> Dict[str, Any]:
     if "role" in value:
         return dict(value)
-    return {"role": ROLES.get(str(value["from"]), str(value["from"])), "content": value["value"]}
+    role = str(value.get("from"))
+    return {"role": ROLES.get(role, role), "content": value.get("value"), "from": role}
+
+
+def asked_of(row: Foreign) -> List[str]:
+    """What the user says in a row of any form: the messages of a chat, or the prompt of a pair."""
+    chat = messages_of(row)
+    if chat is None:
+        value = _first(row, PROMPTS)
+        if isinstance(value, str):
+            return [value]
+        chat = value if isinstance(value, list) else []
+    messages = (_message(each) for each in chat if containers.is_mapping(each))
+    said = (each.get("content") for each in messages if each.get("role") == "user")
+    return [each for each in said if isinstance(each, str)]
+
+
+def told_of(row: Foreign) -> List[str]:
+    """What the model shall say, in the same way; nothing of a chat that calls a tool, as its texts
+    are not all that is said."""
+    chat = messages_of(row)
+    if chat is None:
+        value = _first(row, (*ANSWERS, "solution", "ground_truth"))
+        return [str(value)] if isinstance(value, (str, int, float)) else []
+    said = [each for each in chat if each.get("role") == "assistant"]
+    if any(each.get("tool_calls") or each.get("function_call") for each in said):
+        return []
+    return [each["content"] for each in said if isinstance(each.get("content"), str)]
 
 
 def with_names(row: Foreign) -> Foreign:
@@ -155,4 +182,4 @@ def pair_of(row: Foreign) -> Optional[Tuple[str, str]]:
 
 
 def _first(row: Foreign, names: Any) -> Foreign:
-    return next((row[name] for name in names if name in row), None)
+    return next((row[name] for name in names if row.get(name) is not None), None)

@@ -44,13 +44,20 @@ class Rows:
         """Files beside these that were taken as no split."""
         self.broken: Optional[BrokenRow] = None
         """The row at which `again` ended."""
+        self._at = [0]
+
+    @property
+    def line(self) -> int:
+        """Where the row that was read last begins, as an editor counts; 0 of several files, and
+        where rows are no lines."""
+        return self._at[0] if len(self.paths) == 1 else 0
 
     def __iter__(self) -> Iterator[Foreign]:
         for path in self.paths:
             try:
                 if _is_pointer(path):
                     raise BrokenRow(1, "a git-LFS pointer in place of the rows", "pointer")
-                yield from reader_of(path)(path)
+                yield from reader_of(path)(path, self._at)
             except BrokenRow as error:
                 error.file = os.path.basename(path) if len(self.paths) > 1 else ""
                 raise
@@ -181,7 +188,7 @@ def _saved(path: str, names: List[str]) -> List[Source]:
     return found
 
 
-def reader_of(path: str) -> Callable[[str], Iterator[Foreign]]:
+def reader_of(path: str) -> Callable[[str, List[int]], Iterator[Foreign]]:
     ending = os.path.splitext(path)[1].lower()
     return {
         ".jsonl": _json_lines,
@@ -194,7 +201,7 @@ def reader_of(path: str) -> Callable[[str], Iterator[Foreign]]:
     }.get(ending, _lines)
 
 
-def _json_lines(path: str) -> Iterator[Foreign]:
+def _json_lines(path: str, at: List[int]) -> Iterator[Foreign]:
     decode = json.JSONDecoder().raw_decode
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
@@ -208,10 +215,11 @@ def _json_lines(path: str) -> Iterator[Foreign]:
                 raise BrokenRow(number, type(error).__name__) from None
             if end < len(text):
                 raise BrokenRow(number, "JSONDecodeError")
+            at[0] = number
             yield row
 
 
-def _json(path: str) -> Iterator[Foreign]:
+def _json(path: str, at: List[int]) -> Iterator[Foreign]:
     """An array of rows, JSON Lines by another name, or one object that holds the rows."""
     with open(path, "rb") as file:
         head = file.read(HEAD)
@@ -220,7 +228,7 @@ def _json(path: str) -> Iterator[Foreign]:
         first = file.readline()
         second = next((line for line in file if line.strip()), b"")
     if _are_lines(first, second):
-        yield from _json_lines(path)
+        yield from _json_lines(path, at)
         return
     if os.path.getsize(path) > LARGEST_JSON:
         raise NotData("one JSON value of more than 2 GiB; write it as JSON Lines")
@@ -266,7 +274,7 @@ def _lists_of_rows(value: Dict[str, Any]) -> List[List[Any]]:
     return [each for each in lists if each and isinstance(each[0], dict)]
 
 
-def _csv(path: str) -> Iterator[Foreign]:
+def _csv(path: str, at: List[int]) -> Iterator[Foreign]:
     csv.field_size_limit(1 << 27)
     usual = "\t" if path.lower().endswith(".tsv") else ","
     with open(path, encoding="utf-8-sig", newline="") as file:
@@ -278,12 +286,13 @@ def _csv(path: str) -> Iterator[Foreign]:
             for row in reader:
                 if None in row or None in row.values():
                     raise BrokenRow(reader.line_num, "a row of another number of columns")
+                at[0] = reader.line_num - sum(each.count("\n") for each in row.values())
                 yield row
         except (csv.Error, UnicodeDecodeError) as error:
             raise BrokenRow(reader.line_num, type(error).__name__) from None
 
 
-def _lines(path: str) -> Iterator[Foreign]:
+def _lines(path: str, at: List[int]) -> Iterator[Foreign]:
     sentence: Optional[List[str]] = [] if token_lines.are_tokens(path) else None
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
@@ -291,6 +300,7 @@ def _lines(path: str) -> Iterator[Foreign]:
                 text = line.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise BrokenRow(number, type(error).__name__) from None
+            at[0] = number - len(sentence or ())
             if text and sentence is not None:
                 sentence.append(text)
             elif text:
@@ -302,7 +312,7 @@ def _lines(path: str) -> Iterator[Foreign]:
         yield {"text": "\n".join(sentence)}
 
 
-def _parquet(path: str) -> Iterator[Foreign]:
+def _parquet(path: str, at: List[int]) -> Iterator[Foreign]:
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -311,7 +321,7 @@ def _parquet(path: str) -> Iterator[Foreign]:
         yield from batch.to_pylist()
 
 
-def _arrow(path: str) -> Iterator[Foreign]:
+def _arrow(path: str, at: List[int]) -> Iterator[Foreign]:
     try:
         import pyarrow
     except ImportError as error:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, Dict, List, Tuple
 
 from ..foreign import Foreign
-from .chats import PROMPTS, messages_of
+from .chats import asked_of
 from .relations import relation
 
 NUMBER = re.compile(
@@ -32,7 +32,7 @@ class ListNumbers:
         self._numbers: Counter[str] = Counter()
 
     def add(self, row: Foreign, number: int) -> None:
-        prompt = first_asked(row)
+        prompt = next(iter(asked_of(row)), "")
         self._prompts += bool(prompt)
         found = NUMBER.match(prompt)
         if found and not AGAIN.search(prompt):
@@ -45,13 +45,3 @@ class ListNumbers:
         if not several or most[0] > MOST_OF_ONE * len(self._rows):
             return []
         return [relation("prompt numbered", len(self._rows), self._prompts, (), self._rows)]
-
-
-def first_asked(row: Foreign) -> str:
-    """The prompt of a pair, or the first message of the user."""
-    chat = messages_of(row)
-    if chat is None:
-        value = next((row[name] for name in PROMPTS if name in row), None)
-    else:
-        value = next((each.get("content") for each in chat if each.get("role") == "user"), None)
-    return value if isinstance(value, str) else ""

@@ -153,7 +153,8 @@ class Look:
                     pairs.add(row, number)
 
                 content = rows.read(train, seconds, each)
-                found = written.records(content.complete) + values.records()
+                numbered = bool(rows.place_of(train.items, 0))
+                found = written.records(content.complete, numbered) + values.records()
                 found += observing.attempt(pairs.records, [])
                 if self.merges is not None:
                     found += self.merges.records(sources)
@@ -172,7 +173,11 @@ class Look:
                     overlap, classes = row_overlap.overlap(
                         compared, other, seconds, columns, beside.add if other.by_row else None
                     )
-                    found += beside.records(False) if other.by_row else []
+                    found += (
+                        beside.records(False, bool(rows.place_of(other.items, 0)))
+                        if other.by_row
+                        else []
+                    )
                     note(overlap=two_splits.overlap_of(train, other, overlap))
                     note(
                         relations=found

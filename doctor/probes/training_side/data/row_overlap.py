@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 from ..foreign import Foreign
 from . import common_columns
 from .row_contents import SHORT, Row, fractions_in, row_of
-from .rows import COMMON, PAIRS, Budget, Content, dataset_of, values_of
+from .rows import COMMON, PAIRS, Budget, Content, dataset_of, place_of, values_of
 from .targets import Source
 
 MOST_COLUMNS = 8
@@ -26,9 +26,9 @@ class Shared:
         self._oversampled = train.is_oversampled
         self.classes: Counter[str] = Counter()
 
-    def add(self, value: Foreign, row: Optional[Row], whole: Optional[Row]) -> None:
+    def add(self, value: Foreign, row: Optional[Row], whole: Optional[Row], number: int) -> None:
         """`row`: what is compared of the `whole` one."""
-        number, train = self._rows, self._train
+        train = self._train
         self._rows += 1
         if whole is not None and whole.label is not None:
             self.classes[whole.label] += 1
@@ -85,10 +85,12 @@ def overlap(
         return {"type": "Unknown", "reason": reason}, shared.classes
     budget = Budget(dataset, seconds)
     for number, value in enumerate(values_of(dataset)):
+        place = place_of(dataset, number)
         if each is not None:
-            each(value, number)
+            each(value, place)
         row = row_of(common_columns.of(value, columns))
-        shared.add(value, row, row if columns is None else row_of(value))
+        whole = row if columns is None else row_of(value)
+        shared.add(value, row, whole, place)
         if budget.spent(row, number):
             break
     return {**shared.record(), "columns": sorted(columns or ())[:MOST_COLUMNS]}, shared.classes

@@ -55,8 +55,7 @@ class Content:
         self.untold = ""
         """Why nothing can be said, "" otherwise."""
 
-    def add(self, row: Row) -> None:
-        number = self.rows
+    def add(self, row: Row, number: int) -> None:
         self.rows += 1
         self.telling += row.telling
         first = self.first.get(row.content)
@@ -144,13 +143,14 @@ def read(
         return content
     budget = Budget(dataset, seconds)
     for number, value in enumerate(values_of(dataset)):
+        place = place_of(dataset, number)
         if number < 2 and not content.untold and _is_random(dataset, number, value):
             content.untold = "a row differs when it is read again, as with random augmentation"
             if each is None:
                 return content
         if each is not None:
-            each(value, number)
-        if _is_last(content, budget, part(value), number):
+            each(value, place)
+        if _is_last(content, budget, part(value), number, place):
             content.complete = content.rows == size(dataset)
             break
     else:
@@ -160,13 +160,19 @@ def read(
     return content
 
 
-def _is_last(content: Content, budget: Budget, value: Foreign, number: int) -> bool:
+def place_of(dataset: Foreign, number: int) -> int:
+    """The line of a row in its file, else its number from 0."""
+    own = observing.has(dataset, "again")
+    return int(observing.attribute(dataset, "line", 0)) or number if own else number
+
+
+def _is_last(content: Content, budget: Budget, value: Foreign, number: int, place: int) -> bool:
     """Add a row, unless rows are random; whether no other one is read."""
     if content.untold:
         return budget.spent(None, number)
     row = row_of(value)
     content.blank += row is None
-    content.add(row or Row(b"", None, False))  # of a file, an empty row among others
+    content.add(row or Row(b"", None, False), place)  # of a file, an empty row among others
     return content.is_blank or budget.spent(row, number)
 
 

@@ -103,7 +103,7 @@ class SplitLook:
         tokens = self._labelled(documents.tokens_of(batch))
         if self.first is None:
             self.first, self.tokens = raw, tokens
-        row = self.reading.rows
+        row = rows.place_of(self.source.items, self.reading.rows)
         self.pairs.add(raw if self.source.by_row else batch, row)
         if len(self.shown) < self.show:
             self._show(batch, tokens, row)
@@ -194,8 +194,10 @@ class SplitLook:
         record["maps"] = observing.attempt(self.maps.record, None)
         if record["maps"] is not None and 255 in self.losses.ignored:
             record["maps"]["levels"] = 0  # 255 is no class, so that the others may be 0 alone
-        record["texts"] = self.texts.record()
-        record["relations"] = self._relations(record)
+        lines = bool(rows.place_of(self.source.items, 0))
+        texts = self.texts.record()
+        record["texts"] = {**texts, "lines": lines} if texts else None
+        record["relations"] = [{**each, "lines": lines} for each in self._relations(record)]
         if self.source.kind == "loader":
             record["mixing"] = self.mixing.record(self._own_order())
             dataset = observing.attribute(self.source.items, "dataset")
@@ -292,9 +294,11 @@ class SplitLook:
         if tokens is None and self.source.by_row:
             made = self.chats.documents(batch, row)
             tokens = chats.as_tokens(made[0]) if made else None
-        self.shown += observing.attempt(
+        samples = observing.attempt(
             lambda: samples_shown.of_batch(batch, tokens, self.vocabulary, name, row, most), []
         )
+        lines = bool(rows.place_of(self.source.items, 0))
+        self.shown += [{**each, "lines": lines} for each in samples]
 
     def _workers(self) -> Optional[Dict[str, Any]]:
         return workers.twins(self.source, self.batches)

@@ -6,11 +6,10 @@ Only counts and numbers of rows leave this module.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Dict, List, Set, Tuple
 
-from ..foreign import Foreign, containers, observing
+from ..foreign import Foreign
 from .chats import CHATS, PROMPTS, messages_of
 from .columns import answers_of
 from .relations import Relations, relation
@@ -33,6 +32,8 @@ LEFT_OPEN = re.compile(
 )
 """All of an answer. Not null or undefined, which a task of extraction and a program answer."""
 STANDS_IN = re.compile(r"\bplaceholder (?:response|answer|output|text)\b|\blorem ipsum\b", re.I)
+QUOTED = re.compile(r"\s*\[\s*\{\s*['\"](?:role|from|content|value)['\"]\s*:")
+"""A list of messages as a text of JSON or of Python."""
 WORD = re.compile(r"\w+")
 DIGITS = re.compile(r"\d+")
 
@@ -53,8 +54,8 @@ class StandIns:
         for name in CHATS:
             value = row.get(name)
             if isinstance(value, (str, list)) and value:
-                quoted = not self._of_cells and is_chat(value)
-                self._relations.count("chat in quotes", quoted, number, name)
+                quoted = not self._of_cells and isinstance(value, str) and QUOTED.match(value)
+                self._relations.count("chat in quotes", bool(quoted), number, name)
         for answer in (each.strip() for each in answers_of(row).values()):
             self._answers += 1
             self._different.add(hash(answer))
@@ -93,13 +94,3 @@ def is_told(answer: str, row: Foreign) -> bool:
     words = {*WORD.findall(asked_in(row))}
     first = WORD.search(answer.casefold())
     return first is not None and first.group() in words
-
-
-def is_chat(value: Foreign) -> bool:
-    """Whether a text is a list of messages."""
-    if not isinstance(value, str) or not value.lstrip().startswith("[{"):
-        return False
-    made = observing.attempt(lambda: json.loads(value), None)
-    return isinstance(made, list) and all(
-        containers.is_mapping(each) and ("role" in each or "from" in each) for each in made
-    )

@@ -9,18 +9,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..foreign import Foreign, containers, observing
 from . import row_contents
-from .chats import ANSWERS, PROMPTS, ROLES, messages_of, with_names
+from .chats import ROLES, asked_of, messages_of, told_of, with_names
 from .columns import is_blank
 from .exchanged_columns import ExchangedColumns
 from .forms import Forms, kind_of
 from .given_answers import BEFORE
 from .group_units import GroupUnits
 from .list_numbers import ListNumbers
-from .missing_cells import CLASSES, MissingCells
+from .missing_cells import CLASSES, MissingCells, OtherAnswers
 from .other_content import holds_other_content
 from .pages import are_swapped, document_of
 from .relations import Relations, relation
@@ -30,9 +30,9 @@ from .row_texts import texts_of
 from .stand_ins import StandIns
 from .templates import MARKERS
 
-LONG, LEAST_DIFFERENT = 20, 10
-"""Characters of a text that is no class, and different answers that are no classes. Our own
-numbers."""
+LONG, WORDS, LEAST_DIFFERENT = 20, 4, 10
+"""Characters and words of a text that is no class, and different answers that are no classes. Our
+own numbers."""
 LONG_DOCUMENT = 100
 """Characters of a text that two authors do not write alike. Our own number."""
 OPEN = 0.3
@@ -62,13 +62,21 @@ class WrittenRows:
         one that is named, as its rows are not those of train."""
         self.rows, self._split = 0, split
         self._relations = Relations()
-        self._answers: Counter[str] = Counter()
+        self._answers: Counter[Tuple[bool, int]] = Counter()
+        """Whether an answer is long, and its hash."""
+        self._copies: List[int] = []
+        """Rows whose answer is the prompt."""
+        self._edits = 0
+        """Rows whose answer is nearly the prompt, as in correcting."""
+        self._spelled: Dict[Tuple[str, bool], Dict[str, List[int]]] = {}
+        """Role, and whether it is named by "from" -> its spelling -> its rows."""
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
         self._parts = (GroupUnits(), RowSpans(), StandIns(of_cells), ExchangedColumns(),
-                       ListNumbers(), MissingCells(), RowNames(of_cells), Forms())  # fmt: skip
-        self._ended: Counter[str] = Counter()
+                       ListNumbers(), MissingCells(), OtherAnswers(), RowNames(of_cells),
+                       Forms())  # fmt: skip
+        self._ended: Set[int] = set()
         self._documents: Set[bytes] = set()
         self._kinds: Dict[str, Dict[str, List[int]]] = {}
         """Column -> text or number -> its rows."""
@@ -110,22 +118,31 @@ class WrittenRows:
 
     def _add_answer(self, row: Foreign, number: int) -> None:
         row = with_names(row)
-        prompt, answer = prompt_of(row), answer_of(row)
+        prompt, answer = (normal("\n".join(each)) for each in (asked_of(row), told_of(row)))
         if not prompt or not answer:
             return
         self._paired += 1
-        self._answers[answer[:200]] += 1
+        self._answers[len(answer) >= LONG, hash(answer)] += 1
         if ends_with(prompt, answer):
             self._ends.append(number)
-            self._ended[answer[:200]] += 1
-        begins = len(prompt) >= LONG and answer.startswith(prompt)
+            self._ended.add(hash(answer))
+        equal = answer == prompt
+        begins = len(prompt) >= LONG and answer.startswith(prompt) and not equal
         self._relations.count("prompt begins answer", begins, number)
+        if equal and len(answer) >= LONG and answer.count(" ") >= WORDS - 1:
+            self._copies.append(number)
+        self._edits += not equal and is_edit(prompt, answer)
 
     def _add_chat(self, row: Foreign, number: int) -> None:
         chat = messages_of(row)
         if not chat:
             return
         roles = [str(each.get("role")) for each in chat]
+        for role, sender in {(r, str(m.get("from"))) for r, m in zip(roles, chat)}:
+            by_from = ROLES.get(sender) == role  # else it is a name beside the role
+            spelling = sender if by_from else role
+            key = (ROLES.get(role, role), by_from)
+            self._spelled.setdefault(key, {}).setdefault(spelling, []).append(number)
         count = self._relations.count
         count("role unknown", any(each not in KNOWN_ROLES for each in roles), number)
         count("roles swapped", are_swapped(chat), number)
@@ -138,8 +155,8 @@ class WrittenRows:
         count("roles repeat", again, number)
         said = [each["content"] for each in chat if isinstance(each.get("content"), str)]
         marked = any(m in text for text in said for m in MARKERS)
-        named = bool(said) and all(map(SPEAKERS.match, said[-2:]))
-        count("markers in text", marked or named, number)
+        speakers = bool(said) and all(map(SPEAKERS.match, said[-2:]))
+        count("markers in text", marked or speakers, number)
 
     def _add_sides(self, row: Foreign, number: int) -> None:
         chosen, rejected = (row.get(side) for side in SIDES)
@@ -204,20 +221,27 @@ class WrittenRows:
             told = re.search(r"(?i)\b%s\b" % re.escape(value.strip()), text) is not None
             self._relations.count("label in text", told, number)
 
-    def records(self, complete: bool) -> List[Dict[str, Any]]:
-        """`complete`: no row of the file is left, as files are often sorted by their class."""
+    def records(self, complete: bool, lines: bool = False) -> List[Dict[str, Any]]:
+        """`complete`: no row of the file is left, as files are often sorted by their class;
+        `lines`: rows have the numbers of lines."""
         several = any(len(each) > 1 for each in self._classes.values())
         found = [e for e in self._relations.records() if several or e["kind"] != "label in text"]
         found += self._of_answers()
         for name, counts in self._classes.items():
             if complete and len(counts) == 1:
                 found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
+        for spelled in self._spelled.values():
+            names = sorted(spelled, key=lambda each: len(spelled[each]))
+            if len(names) > 1:
+                fewer = sorted({row for each in names[:-1] for row in spelled[each]})
+                chats = len({*fewer, *spelled[names[-1]]})
+                found.append(relation("role spelled twice", len(fewer), chats, names, fewer))
         for name, kinds in self._kinds.items():
             if len(kinds) > 1:
                 fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
                 found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
         found += [each for part in self._parts for each in part.records()]
-        return [{**each, "split": self._split} for each in found]
+        return [{**each, "split": self._split, "lines": lines} for each in found]
 
     def _of_answers(self) -> List[Dict[str, Any]]:
         found = []
@@ -226,26 +250,13 @@ class WrittenRows:
                                   self._ends))  # fmt: skip
         free = len(self._answers) >= OPEN * self._paired
         most = self._answers.most_common(1)
-        if free and most and len(most[0][0]) >= LONG and most[0][1] > 1:
+        if free and most and most[0][0][0] and most[0][1] > 1:
             found.append(relation("one answer", most[0][1], self._paired))
+        if len(self._copies) > self._edits:  # else the task is to correct a text
+            found.append(
+                relation("answer is prompt", len(self._copies), self._paired, (), self._copies)
+            )
         return found
-
-
-def prompt_of(row: Foreign) -> str:
-    """What stands before the answer: a text, or the messages of a prompt."""
-    value = next((row[name] for name in PROMPTS if name in row), None)
-    if isinstance(value, list):
-        value = last_text(value)
-    return normal(value) if isinstance(value, str) else ""
-
-
-def answer_of(row: Foreign) -> str:
-    value = next(
-        (row[name] for name in (*ANSWERS, "solution", "ground_truth") if name in row), None
-    )
-    if isinstance(value, list):
-        value = last_text(value)
-    return normal(str(value)) if isinstance(value, (str, int, float)) else ""
 
 
 def last_text(value: Foreign) -> Optional[str]:
@@ -270,6 +281,14 @@ def asked(chat: List[Any]) -> Foreign:
 
 def normal(text: str) -> str:
     return " ".join(text.split())
+
+
+def is_edit(prompt: str, answer: str) -> bool:
+    """Whether most words of both are the same."""
+    if max(len(prompt), len(answer)) > 2 * min(len(prompt), len(answer)):
+        return False
+    words, others = {*prompt.split()}, {*answer.split()}
+    return 2 * len(words & others) > len(words | others)
 
 
 def texts(value: Foreign) -> List[str]:
