@@ -140,10 +140,13 @@ def _is_small(request: ScanRequest, current: TensorCollector) -> bool:
 
 
 def _counts_steps(directory: Directory | None) -> bool:
-    """Whether a trainer's files count the steps of a run, on this machine."""
+    """Whether a trainer's files count the steps of a run, or should, on this machine."""
     if not isinstance(directory, LocalDirectory):
         return False
-    return directory.exists("trainer_state.json") and directory.exists("scheduler.pt")
+    files = ("scheduler.pt",)
+    if not directory.exists("trainer_state.json"):
+        files = ("optimizer.pt", "training_args.bin")
+    return all(map(directory.exists, files))
 
 
 def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
