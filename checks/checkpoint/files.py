@@ -102,8 +102,8 @@ def _sources(first: Problem, checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 REPLACED_FIX = (
-    "If the script sets model.state_dict = (lambda ...), as older alpaca-lora ones do, remove these "
-    "lines: peft selects the adapter's tensors by itself, and finds none in what was selected "
+    "If the script sets model.state_dict = (lambda ...), as older alpaca-lora ones do, remove "
+    "these lines: peft selects the adapter's tensors by itself, and finds none in what was selected "
     "before. "
 )
 NO_TENSOR_FIX = (

@@ -143,10 +143,9 @@ def _counts_steps(directory: Directory | None) -> bool:
     """Whether a trainer's files count the steps of a run, or should, on this machine."""
     if not isinstance(directory, LocalDirectory):
         return False
-    files = ("scheduler.pt",)
-    if not directory.exists("trainer_state.json"):
-        files = ("optimizer.pt", "training_args.bin")
-    return all(map(directory.exists, files))
+    if directory.exists("trainer_state.json"):
+        return directory.exists("scheduler.pt")
+    return directory.exists("optimizer.pt") and directory.exists("training_args.bin")
 
 
 def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
