@@ -103,8 +103,8 @@ def _sources(first: Problem, checkpoint: Checkpoint) -> tuple[str, ...]:
 
 REPLACED_FIX = (
     "If the script sets model.state_dict = (lambda ...), as older alpaca-lora ones do, remove "
-    "these lines: peft selects the adapter's tensors by itself, and finds none in what was selected "
-    "before. "
+    "these lines: peft selects the adapter's tensors by itself, and finds none in what was "
+    "selected before. "
 )
 NO_TENSOR_FIX = (
     "Under DeepSpeed ZeRO-3, set stage3_gather_16bit_weights_on_model_save: true; under FSDP, let "
