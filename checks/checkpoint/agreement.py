@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.units import listed, shown
 from doctor.checkpoint.records import Checkpoint, ModelConfig, Size, Tokenizer
-from doctor.checks.checkpoint.model_names import other_tensors, unloadable
+from doctor.checks.checkpoint.model_names import compiled, other_tensors, unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.checks.checkpoint.settings import other_settings
 from doctor.checks.checkpoint.tokens import token_ids
@@ -26,7 +26,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return warn(f"{beyond}; no config.json relates the two", fix=UNRELATED_FIX)
     if verdict := _wrong(sizes, model, beyond) or other_tensors(checkpoint):
         return verdict
-    further = (token_ids, _head, other_settings, _unmatched)
+    further = (token_ids, _head, other_settings, _unmatched, compiled)
     if doubts := [verdict for judge in further if (verdict := judge(checkpoint))]:
         return max(
             doubts, key=lambda verdict: SEVERITY.index(verdict.status)
@@ -280,6 +280,7 @@ CONFIG = Check(
     ),
     fix=SIZES_FIX,
     notes=(
+        "every name begins with _orig_mod., as torch.compile saves them, in a file of one's own",
         "RoPE was extended since --baseline or --merged-from, as for a longer context",
         "the chat template of a model of unknown steps ends turns with a token that is not in "
         "eos_token_id",

@@ -29,8 +29,12 @@ EXPECTED = {
 
 def complete(checkpoint: Checkpoint) -> Verdict:
     found = checkpoint.continuation
-    if not isinstance(found, Continuation) or not found.requested:
+    if not isinstance(found, Continuation):
         return without(found)
+    if not found.requested:
+        lacks = found.framework == "transformers Trainer" and not found.pieces.get("loop state")
+        text = f"transformers Trainer: no loop state{_effect(found)}; its weights load"
+        return note(text, fix=WHOLE_FIX) if lacks else without(found)
     if not found.framework:
         return unknown("no framework's checkpoint is recognized; nothing shows what it needs")
     if not checkpoint.contents.tensors:
@@ -68,9 +72,11 @@ def _complete(found: Continuation) -> Verdict:
 
 
 def _effect(found: Continuation) -> str:
-    if found.framework == "transformers Trainer" and found.pieces.get("loop state"):
+    if found.framework != "transformers Trainer":
+        return ""
+    if found.pieces.get("loop state"):
         return ": Trainer then loads neither optimizer nor scheduler, and says nothing"
-    return ""
+    return ": resume_from_checkpoint fails without trainer_state.json"
 
 
 def without(found: Continuation | Unknown | None) -> Verdict:
@@ -195,7 +201,10 @@ COMPLETE = Check(
     "scheduler at another learning rate. Trainer loads neither if one of the two files is missing, "
     "and says nothing.",
     passes=("weights, optimizer, scheduler and the state of the loop are there and readable",),
-    notes=("a file of a program of one's own holds no scheduler or random state",),
+    notes=(
+        "a file of a program of one's own holds no scheduler or random state",
+        "without --continue: Trainer's optimizer.pt lies there without trainer_state.json",
+    ),
     warns=(
         "the random states are missing, or those of single processes are",
         "the best checkpoint of Trainer's state is not among the others of the run",

@@ -66,7 +66,7 @@ def _of_trainer(
 ) -> Verdict | None:
     whole = counts.get("trainer_state.json")
     if whole is None:
-        return unknown(f"trainer_state.json has no global_step; {text or 'nothing else counts'}")
+        return unknown(f"no global_step of trainer_state.json; {text or 'nothing else counts'}")
     if counts.get("directory", whole) != whole:
         return fail(f"{text}: the directory and its state are of one step required", fix=STEPS_FIX)
     followers = {

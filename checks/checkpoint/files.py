@@ -6,7 +6,7 @@ import shlex
 from pathlib import PurePath
 
 from doctor._util.units import counted, gb, listed, shown
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.records import Checkpoint, Problem
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 REBUILT = frozenset(("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor"))
@@ -73,7 +73,45 @@ def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
     )
     if kind in ("damaged", "missing", "disguised") and (saved or checkpoint.siblings):
         return OWN_FIX
+    if kind == "empty" and not checkpoint.contents.tensors:
+        return REPLACED_FIX * checkpoint.layout.endswith("PEFT adapter") + NO_TENSOR_FIX
     return FIXES.get(kind)
+
+
+OF_INDEX = ("huggingface-hub-4728",)
+SOURCES = {
+    "empty": ("trl-4416",),
+    "missing": OF_INDEX,
+    "stale-index": OF_INDEX,
+    "foreign-index": OF_INDEX,
+    "short-index": OF_INDEX,
+    "over-limit": ("safetensors-668",),
+    "unknown-dtype": ("safetensors-format",),
+}
+"""What says more of a kind of problem; most need no more than the files that are there."""
+
+
+def _sources(first: Problem, checkpoint: Checkpoint) -> tuple[str, ...]:
+    if "git-LFS" in first.text:
+        return OF_POINTERS
+    if first.kind == "damaged" and first.file.endswith(".safetensors"):
+        return ("safetensors-format",)
+    none = first.kind == "empty" and not checkpoint.contents.tensors
+    replaced = none and checkpoint.layout.endswith("PEFT adapter")
+    return ("peft-286",) * replaced + SOURCES.get(first.kind, ())
+
+
+REPLACED_FIX = (
+    "If the script sets model.state_dict = (lambda ...), as older alpaca-lora ones do, remove "
+    "these lines: peft selects the adapter's tensors by itself, and finds none in what was "
+    "selected before. "
+)
+NO_TENSOR_FIX = (
+    "Under DeepSpeed ZeRO-3, set stage3_gather_16bit_weights_on_model_save: true; under FSDP, let "
+    "the rank that gathers save, the others get an empty dict. Then save again. Look for the "
+    "weights in the run's checkpoint-N, or in the engine's own checkpoint with its "
+    "zero_to_fp32.py; else train again."
+)
 
 
 LINK_FIX = (
@@ -124,7 +162,7 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     fix = LINK_FIX if first.text.startswith("is a link") else _fix(checkpoint, first.kind)
     fix = POINTER_FIX if pointer else fix
     fix = DANGER_FIX if checkpoint.loading.runs_code else fix
-    sources = OF_POINTERS if "git-LFS" in first.text else ()
+    sources = _sources(first, checkpoint)
     return verdict(summary, *commands, fix=fix, sources=sources, seconds=checkpoint.seconds)
 
 
@@ -207,7 +245,6 @@ COMPLETE = Check(
     owner=Owner.JOB,
     judge=files_complete,
     required="checkpoint",
-    sources=("safetensors-format", "safetensors-668", "huggingface-hub-4728"),
 )
 
 CHECKS = (COMPLETE,)

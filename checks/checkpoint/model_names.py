@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.units import counted, listed, shown
 from doctor.checkpoint.records import Checkpoint, Quantization
-from doctor.judge.check import Verdict, fail, warn
+from doctor.judge.check import Verdict, fail, note, warn
 
 NEEDS_FORM = frozenset(("gptq", "awq", "fp8", "fbgemm_fp8", "bitsandbytes"))
 """quant_method of loaders that read nothing but weights in their own form."""
@@ -18,7 +18,7 @@ def unloadable(checkpoint: Checkpoint) -> Verdict | None:
         return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
     if model.wrapper:
         return _wrapped(checkpoint)
-    if model.partly:
+    if model.partly and model.partly_wrapped < checkpoint.contents.tensors:
         return _partly_wrapped(checkpoint)
     if model.quantization and (verdict := _quantized(model.quantization)):
         return verdict
@@ -32,6 +32,14 @@ def _partly_wrapped(checkpoint: Checkpoint) -> Verdict:
         f"{text}, such as {model.partly_example}, and those of the layers next to them do not",
         fix=PARTLY_FIX.format(lead),
     )
+
+
+def compiled(checkpoint: Checkpoint) -> Verdict | None:
+    """torch.compile's lead of all names, which programs of one's own may take off again."""
+    if not (lead := checkpoint.model.partly):
+        return None
+    text = f"every name begins with '{lead}', which torch.compile puts there"
+    return note(f"{text}: load_state_dict of the plain model fails", fix=COMPILED_FIX)
 
 
 def other_tensors(checkpoint: Checkpoint) -> Verdict | None:
@@ -93,6 +101,11 @@ PARTLY_FIX = (
     "If the model has a part of this name, nothing is wrong. If not, give all names one form: "
     "{{name.removeprefix('{0}'): t for name, t in state.items()}}, and look at how the state was "
     "put together: with strict=False the layers stay as they were initialized."
+)
+COMPILED_FIX = (
+    "Save model._orig_mod.state_dict(), or take the prefix off when loading: "
+    "{name.removeprefix('_orig_mod.'): t for name, t in state.items()}. Where the program that "
+    "loads it does so, or loads it into a compiled model, nothing is wrong."
 )
 FLAT = "_flat_param"
 FLAT_FIX = (

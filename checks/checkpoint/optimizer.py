@@ -53,11 +53,13 @@ SCALE_FIX = (
     "begin with a new GradScaler. bf16 needs none."
 )
 NO_ENTRIES_FIX = (
-    "If the loss fell, the state was lost when the file was written or stripped: save "
-    "optimizer.state_dict() whole, and resume from a checkpoint that has it; without one, begin "
-    "with a new optimizer and a warm-up. Otherwise check that the optimizer was created from the "
-    "parameters of the model that is trained, and print param.grad after backward()."
+    "If the loss fell, another optimizer was stepped than was saved, or the state was lost when "
+    "the file was written or stripped: save the whole state_dict() of the optimizer whose step() "
+    "the loop calls, and resume from a checkpoint that has it; without one, begin with a new "
+    "optimizer and a warm-up. Otherwise check that the optimizer was created from the parameters "
+    "of the model that is trained, and print param.grad after backward()."
 )
+NO_ENTRIES = ("torch-optimizer-state",)
 CREATED_ANEW_FIX = (
     "Check that the optimizer's state was loaded when the run was resumed, and that the GradScaler "
     "does not skip the steps. If a new optimizer was intended, nothing is wrong."
@@ -179,10 +181,12 @@ def _without_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return unknown(f"{state} in a readable form")
     if steps := recorded_steps(checkpoint):
         text = f"{state} after {steps:,} steps: it was left out of the file, or never stepped"
-        return fail(text, fix=NO_ENTRIES_FIX)
+        return fail(text, fix=NO_ENTRIES_FIX, sources=NO_ENTRIES)
     if checkpoint.training.steps == 0:
         return note(f"{state} at step 0: the optimizer has not stepped yet")
-    return warn(f"{state}: the optimizer has not stepped yet, or keeps no state")
+    text = f"{optimizer.kind}: {state}: it was left out of the file, or no step was taken yet"
+    text += ", or this optimizer keeps none" * optimizer.kind.startswith("of an unknown")
+    return warn(text, fix=NO_ENTRIES_FIX, sources=NO_ENTRIES)
 
 
 def _fewer_steps(checkpoint: Checkpoint, optimizer: Optimizer) -> str:

@@ -34,6 +34,8 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         return unknown(f"the values could not be read: {values.reason}")
     if verdict := _failure(values):
         return verdict
+    if values.tensors and not (values.bytes or values.problems or values.unchecked):
+        return skip(f"{counted(values.tensors, 'tensor')}, none with a value")
     partly = values.problems or values.unchecked or not (values.tensors or values.exempt)
     if partly and not values.requested:
         return _vectors_finite(checkpoint)
@@ -262,7 +264,7 @@ FINITE = Check(
     owner=Owner.JOB,
     judge=values_finite,
     required="checkpoint",
-    sources=("ps-P14", "ps-P12", "vllm-53537"),
+    sources=("ps-P14", "vllm-53537"),
 )
 
 CHECKS = (FINITE,)

@@ -140,10 +140,12 @@ def _is_small(request: ScanRequest, current: TensorCollector) -> bool:
 
 
 def _counts_steps(directory: Directory | None) -> bool:
-    """Whether a trainer's files count the steps of a run, on this machine."""
+    """Whether a trainer's files count the steps of a run, or should, on this machine."""
     if not isinstance(directory, LocalDirectory):
         return False
-    return directory.exists("trainer_state.json") and directory.exists("scheduler.pt")
+    if directory.exists("trainer_state.json"):
+        return directory.exists("scheduler.pt")
+    return directory.exists("optimizer.pt") and directory.exists("training_args.bin")
 
 
 def _notify_tensors(current: TensorCollector, notify: Notify) -> None:

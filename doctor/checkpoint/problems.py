@@ -61,6 +61,8 @@ def _without_values(
     model = adapter or writer or (described and is_library(contents))
     if not (whole and readable and model) or any(tensor.elements for tensor in tensors):
         return []
-    held = f"holds {len(tensors):,} tensors, none with a value" if tensors else "holds no tensor"
-    why = "as parameters that were not gathered from the ranks of ZeRO-3 or FSDP leave it"
-    return [Problem(kind="empty", file=shown(layout.files[0]), text=f"{held}, {why}")]
+    text = "holds no tensor: an empty state dict was saved"
+    if tensors:
+        text = f"holds {len(tensors):,} tensors, none with a value, as parameters that were not "
+        text += "gathered from the ranks of ZeRO-3 or FSDP leave it"
+    return [Problem(kind="empty", file=shown(layout.files[0]), text=text)]

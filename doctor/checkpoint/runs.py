@@ -13,7 +13,7 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import is_address
-from doctor.checkpoint.layouts.hints import checkpoints
+from doctor.checkpoint.layouts.hints import checkpoints, numbered
 from doctor.checkpoint.records import Checkpoint, Optimizer, Problem, Sibling
 from doctor.checkpoint.scan import OnTensors, scan
 
@@ -38,10 +38,11 @@ def run_checkpoints(path: str) -> list[str]:
     if is_address(path):
         return []
     try:
-        names = LocalDirectory(Path(path)).names()
+        names = (directory := LocalDirectory(Path(path))).names()
     except CheckpointError:
         return []
-    return checkpoints([name.rstrip("/") for name in names if name.endswith("/")])
+    inside = [name.rstrip("/") for name in names if name.endswith("/")]
+    return checkpoints(inside) or numbered(directory, inside)
 
 
 def read_run(

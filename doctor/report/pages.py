@@ -49,7 +49,8 @@ def _page(check: Described, example: str) -> Iterator[str]:
     if check.limits:
         yield "\n## Limitations\n"
         yield _sentence(plain(limitations(check.limits)))
-    yield "\n## Sources\n"
+    if check.sources:
+        yield "\n## Sources\n"
     yield from (cited(SOURCES[id]) for id in check.sources)
 
 

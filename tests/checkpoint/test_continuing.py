@@ -17,7 +17,7 @@ from doctor.checkpoint.records import Checkpoint, Continuation, Plan
 from doctor.checks.checkpoint.continuing import COMPLETE, RANKS
 from doctor.checks.checkpoint.continuing_steps import STEPS
 from doctor.cli.continuing import read_plan
-from doctor.judge.check import Check, Status
+from doctor.judge.check import Check, Status, Verdict
 
 
 def continued(path: Path, **plan: Any) -> Continuation:
@@ -116,6 +116,27 @@ def test_a_file_that_the_trainer_needs(tmp_path: Path, file: str) -> None:
     path = trainer(tmp_path / "checkpoint-8")
     (path / file).unlink()
     assert status(COMPLETE, continued(path)) is Status.FAIL
+
+
+def test_a_state_that_the_trainer_needs(tmp_path: Path) -> None:
+    """Without --continue a note, since the weights load; the last save has no optimizer either."""
+    path = trainer(tmp_path / "checkpoint-8")
+    torch.save({"lr": 1.0}, path / "training_args.bin")
+
+    def plain() -> Verdict:
+        found = read(ScanRequest(path=str(path)), no_stage, lambda note: None)
+        assert isinstance(found, Checkpoint)
+        return COMPLETE.judge(checkpoint=found)
+
+    assert plain().status is Status.SKIP
+    (path / "trainer_state.json").unlink()
+    (path / "scheduler.pt").unlink()
+    assert status(COMPLETE, continued(path)) is Status.FAIL
+    assert plain().status is Status.NOTE
+    assert "fails without trainer_state.json" in plain().summary
+    (path / "optimizer.pt").unlink()
+    assert plain().status is Status.SKIP
+    assert status(COMPLETE, continued(path)) is Status.UNKNOWN
 
 
 def test_a_directory_with_files_of_two_saves(tmp_path: Path) -> None:

@@ -209,6 +209,22 @@ def test_a_run_whose_latest_is_empty_or_broken(tmp_path: Path) -> None:
     assert "checkpoint-130 is damaged or lacks files; checkpoint-10 is the last" in verdict.summary
 
 
+def test_a_run_whose_checkpoints_are_numbers(tmp_path: Path) -> None:
+    for name in ("9", "10", "11/logs"):
+        (tmp_path / name).mkdir(parents=True)
+    weights(tmp_path / "9/model.safetensors")
+    lone = read(ScanRequest(path=str(tmp_path)), no_stage, lambda note: None)
+    assert isinstance(lone, Unknown)  # one number alone is no run
+    weights(tmp_path / "10/model.safetensors")
+    complete = judge("CKP001")
+    assert complete(checkpoint=(found := scan_run(tmp_path))).status is Status.PASS
+    assert [row.name for row in found.siblings] == ["9", "10"]
+    (tmp_path / "10/model.safetensors").write_bytes(b"\x40\0\0\0\0\0\0\0{")
+    verdict = complete(checkpoint=scan_run(tmp_path))
+    assert verdict.status is Status.FAIL
+    assert "10 is damaged or lacks files; 9 is the last whole one" in verdict.summary
+
+
 def test_a_latest_with_an_optimizer_alone(tmp_path: Path) -> None:
     run(tmp_path)
     (tmp_path / "checkpoint-100/model.safetensors").unlink()

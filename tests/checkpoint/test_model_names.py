@@ -216,6 +216,20 @@ def test_sizes_of_single_tensors(
 
 
 @pytest.mark.parametrize(
+    ("lead", "head", "noted"),
+    [("_orig_mod.", "_orig_mod.head.w", True), ("_orig_mod.", "head.w", False),
+     ("net._orig_mod.", "net._orig_mod.head.w", False), ("module.", "module.head.w", False)],
+)  # fmt: skip
+def test_all_names_of_a_compiled_model(lead: str, head: str, noted: bool, tmp_path: Path) -> None:
+    """Programs of one's own take the lead off again: a note, no warning."""
+    path = tmp_path / "net.pt"
+    torch.save({f"{lead}fc.w": torch.ones(2, 2), head: torch.ones(2, 2)}, path)
+    found = verdict(path)
+    assert (found.status is Status.NOTE) is noted
+    assert ("model._orig_mod.state_dict()" in (found.fix or "")) is noted
+
+
+@pytest.mark.parametrize(
     ("names", "warned"),
     [
         (["fc1.w", "fc2.w", "module.fc3.w", "module.fc4.w", "module.head.b"], True),

@@ -512,6 +512,15 @@ def test_stepped(optimizer: Any, changes: Any, status: Status) -> None:
     assert judge(1, optimizer, **changes).status is status
 
 
+@pytest.mark.parametrize("kind", ["Adam", "of an unknown kind"])
+def test_no_state_and_no_count_of_steps(kind: str) -> None:
+    verdict = judge(1, {"kind": kind, "entries": 0, "nonzero_moments": 0})
+    assert verdict.status is Status.WARN
+    assert ("keeps none" in verdict.summary) is (kind != "Adam")
+    assert "the optimizer whose step()" in (verdict.fix or "")
+    assert verdict.sources == ("torch-optimizer-state",)
+
+
 def test_plain_sgd_keeps_no_state(tmp_path: Path) -> None:
     import torch
 

@@ -58,7 +58,10 @@ def test_files_without_values(
         save_file(tensors, tmp_path / name, {"format": "pt"})
     verdict = FILES(checkpoint=scanned(tmp_path))
     assert verdict.status is Status.FAIL
-    assert "gathered" in (verdict.fix or "")
+    assert ("gathered" in (verdict.fix or "")) is bool(tensors)
+    replaced = not tensors and name.startswith("adapter")
+    assert ("model.state_dict" in (verdict.fix or "")) is replaced
+    assert verdict.sources == (*["peft-286"] * replaced, "trl-4416")
 
 
 @pytest.mark.parametrize("tensors", [{}, {"steps": torch.tensor(3)}])

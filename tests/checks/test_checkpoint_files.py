@@ -82,6 +82,18 @@ def test_a_pointer_comes_with_the_command_that_fetches_it() -> None:
     assert verdict.commands == ("git lfs install", "git -C '/my models' lfs pull")
 
 
+def test_a_source_is_of_the_reason() -> None:
+    def cited(kind: Any, file: str = "m.safetensors") -> tuple[str, ...]:
+        return complete(Problem(kind=kind, file=file, text="is cut short")).sources
+
+    assert COMPLETE.sources == cited("unfinished") == cited("damaged", "m.pt") == ()
+    assert (cited("over-limit"), cited("missing"), cited("damaged")) == (
+        ("safetensors-668",),
+        ("huggingface-hub-4728",),
+        ("safetensors-format",),
+    )
+
+
 def test_what_cannot_be_inspected_is_unknown() -> None:
     verdict = complete(PICKLED, **EMPTY)
     assert verdict.status is Status.UNKNOWN

@@ -48,6 +48,7 @@ def test_finite() -> None:
     verdict = finite(Values(tensors=9, bytes=1000))
     assert verdict.status is Status.PASS
     assert "9 tensors, 1,000 bytes" in verdict.summary
+    assert finite(Values(tensors=9, bytes=0)).status is Status.SKIP
     masks = Values(tensors=9, bytes=1000, nonfinite=(bad(True, nan=0),))
     assert finite(masks).status is Status.PASS
     assert "-inf in 1 mask" in finite(masks).summary

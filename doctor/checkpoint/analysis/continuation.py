@@ -24,7 +24,7 @@ CONFIG_LIMIT = 2 << 20
 
 MOST_ITEMS = 100
 
-TRAINER = {"optimizer.pt", "scheduler.pt", "training_args.bin"}
+TRAINER = {"optimizer.pt", "training_args.bin"}
 """Files of transformers' Trainer, where its state is missing."""
 
 ACCELERATE = {"optimizer.bin", "scheduler.bin"}

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from doctor.checkpoint.analysis.sizes import LLAMA_LIKE
 from doctor.checkpoint.tensors import Tensor
 
-LEADS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "base_model.model.")
+COMPILED = "_orig_mod."
+LEADS = ("module.", COMPILED, "_fsdp_wrapped_module.", "base_model.model.")
 """Of all names: DistributedDataParallel, torch.compile, FSDP, peft."""
 
 FLAT = "_flat_param"
@@ -50,8 +51,10 @@ def wrapper_of(config: Mapping[str, object], tensors: Sequence[Tensor]) -> tuple
 def partly_wrapped(tensors: Sequence[Tensor]) -> tuple[str, int, str]:
     """A lead of some names whose layers go on with the numbers of those without it, into how many
     names it was put, and one of them: a module of one's own may be called like a wrapper, and then
-    counts its layers by itself."""
+    counts its layers by itself. torch.compile's, which no module has, also of all names."""
     names = [tensor.name for tensor in tensors]
+    if names and all(name.startswith(COMPILED) for name in names):
+        return COMPILED, len(names), names[0]
     for lead in LEADS[:3]:
         inside = [name.removeprefix(lead) for name in names if name.startswith(lead)]
         plain = [name for name in names if not name.startswith(lead)]

@@ -28,6 +28,13 @@ def checkpoints(names: list[str]) -> list[str]:
     return [name for _, name in sorted(numbered)]
 
 
+def numbered(directory: Directory, names: list[str]) -> list[str]:
+    """Those named by a number alone that hold weights, where there are several."""
+    found = sorted((name for name in names if name.isdecimal()), key=int)[-MOST_BELOW:]
+    held = [name for name in found if _holds(directory, name)]
+    return held if len(held) > 1 else []
+
+
 def snapshot(directory: Directory, names: list[str]) -> str | None:
     """The revision that refs/main names in a model's directory of the Hub's cache.
 
