@@ -135,7 +135,7 @@ def _not_started(
     cuda: Cuda | Unknown | None, host: Host | Unknown, listed: Sequence[JobGpu] | None
 ) -> Verdict | None:
     """A failure if torch.cuda.init raised, crashed or hung; cuInit did not, as DRV001 passes."""
-    if not isinstance(cuda, Cuda) or _torch_count(cuda) is not None:
+    if not isinstance(cuda, Cuda) or cuda.started.ok or _torch_count(cuda) is not None:
         return None
     started = cuda.started
     if NOT_BUILT in started.detail:
@@ -158,20 +158,19 @@ def _not_started(
             return fail(summary, *OF_JETSON, fix=JETSON, sources=("pytorch-jetson",))
         return fail(summary, 'python -c "import torch; print(torch.version.cuda)"',
                     "nvidia-smi", fix=UNKNOWN_BUILD, sources=("pytorch-install",))  # fmt: skip
-    if isinstance(host, Host) and host.sandbox == "WSL1":
-        return fail_by(WSL1, summary)
-    in_wsl = isinstance(host, Host) and host.sandbox == "WSL2"
+    in_wsl = isinstance(host, Host) and host.wsl
     alone = pattern is None and isinstance(host, Host) and not host.container
     if in_wsl and (alone or UNKNOWN_ERROR in started.detail):
-        return _in_wsl(summary, listed or ())
+        return _in_wsl(summary, listed or (), host)
     return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)
 
 
-def _in_wsl(summary: str, listed: Sequence[JobGpu]) -> Verdict:
+def _in_wsl(summary: str, listed: Sequence[JobGpu], host: Host | Unknown) -> Verdict:
     """The failure where the driver is that of Windows: WSL has no module nvidia_uvm."""
     if len(listed) > WSL_GPUS and OUT_OF_MEMORY in summary:
         return fail(summary, "nvidia-smi -L", fix=WSL_MANY, sources=("ck-916",))
-    return fail_by(WSL_DRIVER, summary)
+    is_first = isinstance(host, Host) and host.sandbox == "WSL1"
+    return fail_by(WSL1 if is_first else WSL_DRIVER, summary)
 
 
 def _allocator_options(host: Host | Unknown) -> dict[str, str]:

@@ -118,7 +118,8 @@ def _code_for(
     kernel = gpu.torch.kernel if gpu.torch else None
     capability = gpu.capability
     archs = " ".join(torch.archs)
-    code = f"torch {torch.version} has {archs}" if archs else "its GPU code is not known"
+    of = f"torch {torch.version}"
+    code = f"{of} has {archs}" if archs else f"the GPU code in {of} is not known"
     version = "" if capability is None or torch.hip else f", {dotted(capability)}"
     label = f"{gpu.label}{version}"
     if kernel is not None and kernel.ok:

@@ -37,7 +37,7 @@ PLATFORMS = ("platform", "os")
 
 VERSION = re.compile(r"v?(\d{1,2}\.\d{1,3}[\w.+-]{0,40})(?: \(([\w ]{1,10})\))?")
 CUDA = re.compile(r"(?:CUDA )?(\d{2}\.\d)(?:\.\d{1,4})?")
-RUNTIME = re.compile(r"\s*- CUDA Runtime (\d{2}\.\d)\s*$")
+RUNTIME = re.compile(r"\s*(?:- )?CUDA Runtime (\d{2}\.\d)\s*$")
 """What torch.__config__.show() prints of the build, as in the lists of mmcv and detectron2."""
 DRIVER = re.compile(r"(?:NVIDIA )?v?(\d{3}\.[\d.]{1,12})\b")
 MANY = re.compile(r"gpu ([\d,]{1,400})")
