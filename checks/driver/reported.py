@@ -19,7 +19,7 @@ OBSERVED = ("host_tools", "gpu_readings", "started", "installed", "fabric",
 OF_PROGRAM = ("cuda-illegal-access",)
 """Rows that seldom are of the machine: a kernel of the program reads outside of its memory."""
 UNHARMED = ("wheel-for-other-torch-listed", "nccl-packages-listed", "cpu-build-listed",
-            "cuda-not-available-listed")  # fmt: skip
+            "cuda-not-available-listed", "wsl1-listed")  # fmt: skip
 """Rows of facts of which the text shows no harm."""
 OF_LOGS = ("kernel_modules", "machine_log", "host_log")
 """Tables of lines that a kernel log keeps after what they report has passed."""
@@ -30,7 +30,7 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
         return skip("no kernel log is readable, and no report was pasted")
     known = [(row(each.cause), each.line) for each in host.reported if each.cause in ENTRIES]
     if not known:
-        return ok("no line names a known fault")
+        return ok("no known fault in the lines that no other check judges")
     cause, line = decisive(known)
     others = dict.fromkeys(each.id for each, _ in known if each.id != cause.id)
     more = f"; further lines: {listed(list(others), MOST_OTHERS)}" if others else ""

@@ -22,6 +22,7 @@ from doctor.judge.known_errors import (
     GPU_NOT_STARTED,
     KERNEL_LOG,
     NO_INSTANCES,
+    WSL1,
     WSL_DRIVER,
     fail_by,
     find_cause,
@@ -93,7 +94,7 @@ def visible(
         return problem
     counts = [n for n in (torch_count, None if listed is None else len(listed)) if n is not None]
     if not counts:
-        return unknown(f"neither NVML nor torch reports GPUs: {reason}")
+        return unknown(f"the number of GPUs is not known: {reason}")
     need, sliced = job.gpus or 1, any(gpu.slice for gpu in listed or ())
     if sliced and need > 1:
         return _sliced(listed or (), selection, need)
@@ -117,8 +118,8 @@ def _torch_count(cuda: Cuda | Unknown | None) -> int | None:
     """The number of GPUs that torch sees, None if it cannot say."""
     if not isinstance(cuda, Cuda):
         return None
-    if cuda.started.ok:
-        return len(cuda.gpus)
+    if cuda.started.ok:  # a report of an error alone does not name the GPUs
+        return len(cuda.gpus) if all(gpu.name for gpu in cuda.gpus) else None
     return 0 if NO_GPUS.search(cuda.started.detail) else None
 
 
@@ -134,7 +135,7 @@ def _not_started(
     cuda: Cuda | Unknown | None, host: Host | Unknown, listed: Sequence[JobGpu] | None
 ) -> Verdict | None:
     """A failure if torch.cuda.init raised, crashed or hung; cuInit did not, as DRV001 passes."""
-    if not isinstance(cuda, Cuda) or _torch_count(cuda) is not None:
+    if not isinstance(cuda, Cuda) or cuda.started.ok or _torch_count(cuda) is not None:
         return None
     started = cuda.started
     if NOT_BUILT in started.detail:
@@ -157,18 +158,19 @@ def _not_started(
             return fail(summary, *OF_JETSON, fix=JETSON, sources=("pytorch-jetson",))
         return fail(summary, 'python -c "import torch; print(torch.version.cuda)"',
                     "nvidia-smi", fix=UNKNOWN_BUILD, sources=("pytorch-install",))  # fmt: skip
-    in_wsl = isinstance(host, Host) and host.sandbox == "WSL2"
+    in_wsl = isinstance(host, Host) and host.wsl
     alone = pattern is None and isinstance(host, Host) and not host.container
     if in_wsl and (alone or UNKNOWN_ERROR in started.detail):
-        return _in_wsl(summary, listed or ())
+        return _in_wsl(summary, listed or (), host)
     return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)
 
 
-def _in_wsl(summary: str, listed: Sequence[JobGpu]) -> Verdict:
+def _in_wsl(summary: str, listed: Sequence[JobGpu], host: Host | Unknown) -> Verdict:
     """The failure where the driver is that of Windows: WSL has no module nvidia_uvm."""
     if len(listed) > WSL_GPUS and OUT_OF_MEMORY in summary:
         return fail(summary, "nvidia-smi -L", fix=WSL_MANY, sources=("ck-916",))
-    return fail_by(WSL_DRIVER, summary)
+    is_first = isinstance(host, Host) and host.sandbox == "WSL1"
+    return fail_by(WSL1 if is_first else WSL_DRIVER, summary)
 
 
 def _allocator_options(host: Host | Unknown) -> dict[str, str]:
@@ -181,7 +183,8 @@ def _torch_reason(cuda: Cuda | Unknown | None) -> str:
     """Why torch does not report a number."""
     if cuda is None:
         return "torch was not examined"
-    return cuda.reason if isinstance(cuda, Unknown) else cuda.started.detail
+    detail = cuda.reason if isinstance(cuda, Unknown) else cuda.started.detail
+    return detail or "no GPU is named"
 
 
 def _hidden(

@@ -117,7 +117,9 @@ def _code_for(
 ) -> Verdict:
     kernel = gpu.torch.kernel if gpu.torch else None
     capability = gpu.capability
-    code = f"torch {torch.version} has {' '.join(torch.archs) or 'no list of its GPU code'}"
+    archs = " ".join(torch.archs)
+    of = f"torch {torch.version}"
+    code = f"{of} has {archs}" if archs else f"the GPU code in {of} is not known"
     version = "" if capability is None or torch.hip else f", {dotted(capability)}"
     label = f"{gpu.label}{version}"
     if kernel is not None and kernel.ok:

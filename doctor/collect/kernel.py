@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor.collect.cgroups import read_text
+from doctor.facts.host import wsl_of
 
 GVISOR = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"
 """What gVisor's own kernel always says of itself."""
@@ -27,8 +28,8 @@ def read_kernel(root: Path, release: str) -> dict[str, Any]:
 
 
 def _sandbox(root: Path, release: str) -> str | None:
-    if "microsoft" in release.lower():
-        return "WSL1" if "Microsoft" in release else "WSL2"
+    if wsl := wsl_of(release):
+        return wsl
     if (read_text(root / "proc/version") or "").startswith(GVISOR):
         return "gVisor"
     parameters = read_text(root / "proc/cmdline") or ""

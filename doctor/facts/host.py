@@ -165,3 +165,10 @@ class Host(Section, frozen=True, kw_only=True):
     def visible_devices(self) -> str | None:
         """CUDA_VISIBLE_DEVICES; None: not set."""
         return self.env.get(NVIDIA.visible[0])
+
+
+def wsl_of(release: str) -> str | None:
+    """The WSL whose kernel is named so: WSL1 emulates one, "4.4.0-19041-Microsoft"."""
+    if "microsoft" not in release.lower():
+        return None
+    return "WSL1" if "Microsoft" in release else "WSL2"

@@ -22,6 +22,9 @@ UNLISTED = "no process is listed"
 USED_BYTES = 2 * GIB
 """A driver's daemon and most desktops use less; a training uses more."""
 
+UNNAMED = "name not readable"
+"""In place of a GPU's name."""
+
 
 class JobGpu(Section, frozen=True, kw_only=True):
     """One visible GPU: NVML's record and torch's, matched by UUID. At least one is not None."""
@@ -33,7 +36,7 @@ class JobGpu(Section, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         record = self.torch or self.nvml
-        return (record and record.name) or "name not readable"
+        return (record and record.name) or UNNAMED
 
     @property
     def index(self) -> int:

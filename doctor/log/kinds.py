@@ -20,6 +20,8 @@ BY_LIBRARY = (
     b"final validation metrics", b"training progress: 100%", b"loading best model from ",
 )  # fmt: skip
 """Texts, in lower case, that a library prints when a training ended well."""
+NO_TRAINING = b"=0` reached"
+"""Lightning's end where max_epochs or max_steps is 0: nothing was trained."""
 BY_SCRIPT = (b"training complete", b"training finished", b"finished training", b"training done")
 """What scripts print: a shell's echo also follows a program that failed."""
 LAST_VALUES, MOST_BEFORE = b"wandb: ", 60
@@ -67,7 +69,7 @@ class Kinds:
         head = row[:LONGEST]
         patterns = self.gate.possible(known.patterns, head) if known.patterns else ()
         lower = row.lower()
-        ends = any(cue in lower for cue in BY_LIBRARY)
+        ends = any(cue in lower for cue in BY_LIBRARY) and NO_TRAINING not in lower
         if patterns and (ends or is_metric_row(lower)) and not self.gate.match_any(patterns, head):
             patterns = ()  # "(RayTrainWorker pid=9) loss 0.3" has but a literal of a class
         if patterns or any(cue in head for cue in CUES):

@@ -218,7 +218,7 @@ class FileReader:
             path=self.path,
             kind=self.kind,
             bytes=self.bytes,
-            lines=self.text.lines,
+            lines=self.text.lines or self.curves.rows_of_file,
             rank=self.rank,
             problem=self.problem,
             finished=self.collector.finished,

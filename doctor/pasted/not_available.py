@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from doctor.facts.host import Reported
+from doctor.facts.host import Reported, wsl_of
 from doctor.pasted.reading import Reading
 
 OTHER = re.compile(
@@ -27,7 +27,10 @@ def with_note(reading: Reading, lines: Sequence[str]) -> Reading:
         return reading
     if reading.system == "Darwin" or any(map(OTHER.search, lines)):
         return reading
-    if reading.cuda:
+    if wsl_of(reading.release or "") == "WSL1":
+        text = "runs in WSL1, and the list says that it has no GPU to use"
+        cause = "wsl1-listed"
+    elif reading.cuda:
         text = f"is built for CUDA {reading.cuda}, and the list says that it has no GPU to use"
         cause = "cuda-not-available-listed"
     else:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import ORIGIN, Facts
-from doctor.facts.host import Host
+from doctor.facts.host import Host, wsl_of
 from doctor.facts.interpreter import OF_REPORT, Cuda, Interpreter, Torch, TorchGpu
 from doctor.facts.machine import Driver, Gpu
 from doctor.job.job import Job
@@ -82,7 +82,7 @@ def _host(reading: Reading) -> Host | Unknown:
         return UNREAD
     is_rocm = bool(reading.hip or reading.amd)
     # A report that says there is no NVIDIA GPU means that of Windows as well.
-    is_wsl = "microsoft" in (reading.release or "").lower() and not reading.without_nvidia
+    wsl = None if reading.without_nvidia else wsl_of(reading.release or "")
     return Host(
         system=reading.system or "Linux",
         release=reading.release or "",
@@ -91,8 +91,8 @@ def _host(reading: Reading) -> Host | Unknown:
         nvidia_devices=0 if is_rocm else len(reading.gpus) or int(bool(reading.driver)),
         amd_devices=max(len(reading.gpus), 1) if is_rocm else 0,
         unusable_amd_nodes={"/dev/kfd": reading.kfd_error} if reading.kfd_error else None,
-        device_nodes=("/dev/dxg",) if is_wsl else (),
-        sandbox="WSL2" if is_wsl else None,
+        device_nodes=("/dev/dxg",) if wsl == "WSL2" else (),
+        sandbox=wsl,
         cpus=reading.cpus,
         kernel_events=reading.kernel_events or None,
         reported=reading.reported,
@@ -177,8 +177,16 @@ def _interpreter(reading: Reading) -> Interpreter | Unknown:
         version=reading.python or "",
         importing=importing,
         packages=reading.packages,
-        installed=reading.installed or None,
+        installed=_installed(reading),
     )
+
+
+def _installed(reading: Reading) -> tuple[str, ...] | None:
+    """With a torch whose CUDA the report does not state."""
+    listed = any(each.startswith("torch==") for each in reading.installed)
+    if listed or not reading.torch or reading.cuda is not None or reading.hip:
+        return reading.installed or None
+    return (f"torch=={reading.torch}", *reading.installed)
 
 
 def _torch(reading: Reading, tables: Tables) -> Torch | Unknown:

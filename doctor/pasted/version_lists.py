@@ -37,6 +37,8 @@ PLATFORMS = ("platform", "os")
 
 VERSION = re.compile(r"v?(\d{1,2}\.\d{1,3}[\w.+-]{0,40})(?: \(([\w ]{1,10})\))?")
 CUDA = re.compile(r"(?:CUDA )?(\d{2}\.\d)(?:\.\d{1,4})?")
+RUNTIME = re.compile(r"\s*(?:- )?CUDA Runtime (\d{2}\.\d)\s*$")
+"""What torch.__config__.show() prints of the build, as in the lists of mmcv and detectron2."""
 DRIVER = re.compile(r"(?:NVIDIA )?v?(\d{3}\.[\d.]{1,12})\b")
 MANY = re.compile(r"gpu ([\d,]{1,400})")
 CAPABILITY = re.compile(r"gpu ([\d,]{1,400}) compute capability")
@@ -58,6 +60,8 @@ def read(lines: list[str]) -> Reading:
         if len(line) < 300 and (match := ROW.match(line)):
             label = " ".join(f"{match[1]}{match[2] or ''}".lower().split())
             values.setdefault(label, match[3])
+        elif match := RUNTIME.match(line):
+            values.setdefault("cuda runtime", match[1])
     torch, in_brackets = _torch(values)
     gpus = _gpus(values)
     driver = next((m[1] for label in DRIVERS if (m := DRIVER.match(values.get(label, "")))), None)
@@ -120,8 +124,8 @@ def _torch(values: dict[str, str]) -> tuple[str | None, str]:
 def _cuda(torch: str, values: dict[str, str]) -> str | None:
     """The CUDA of torch's build, by its version's suffix or by the list."""
     by_suffix = cuda_of(torch)
-    if by_suffix is not None:
-        return by_suffix
+    if by_suffix is not None or "cuda runtime" in values:
+        return by_suffix if by_suffix is not None else values["cuda runtime"]
     if values.get("is pytorch built with cuda support", "").lower() == "false":
         return ""
     stated = CUDA.match(values.get("cuda version", ""))

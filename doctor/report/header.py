@@ -18,7 +18,7 @@ from doctor.facts.host import Host
 from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log
 from doctor.facts.machine import Driver
-from doctor.facts.views import JobGpu, JobGpus
+from doctor.facts.views import UNNAMED, JobGpu, JobGpus
 from doctor.report.checkpoint import checkpoint_parts
 from doctor.report.fleet import fleet_parts
 from doctor.report.line import Line
@@ -114,7 +114,8 @@ def _machine_parts(report: Report) -> Iterator[tuple[str, str]]:
     yield "machine", " · ".join([*_host(facts), *_gpus(facts)])
     if not isinstance(facts.interpreter, Unknown):
         listed = facts.interpreter.installed or ()
-        torch = next((each for each in listed if each.startswith("torch==")), "no torch")
+        absent = "torch of unknown version" if facts.interpreter.importing.ok else "no torch"
+        torch = next((each for each in listed if each.startswith("torch==")), absent)
         if isinstance(facts.torch, Torch):
             torch = f"torch {facts.torch.version}"
         path = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
@@ -176,7 +177,7 @@ def _gpus(facts: Facts) -> Iterator[str]:
     gpus = facts.job_gpus
     if isinstance(gpus, JobGpus):
         for (name, size, is_known), same in groupby(gpus.gpus, key=_model):
-            count = f"{len(list(same))} × " if is_known else ""
+            count = f"{len(list(same))} × " if is_known and name != UNNAMED else ""
             yield f"{count}{name}" + (f" {gib(size)}" if size else "")
 
 

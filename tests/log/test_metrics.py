@@ -220,3 +220,20 @@ def test_a_long_curve_is_thinned_and_keeps_what_is_not_finite() -> None:
     assert loss.values.count("nan") == 1
     assert loss.thinned > 1
     assert loss.steps[-1] > 19 * MOST
+
+
+@pytest.mark.parametrize(("beside", "is_policy"), [("AUC: 50.5", False), ("reward: 0.5", True)])
+def test_the_kl_of_an_autoencoder_is_no_policys(beside: str, is_policy: bool) -> None:
+    log = read_text("".join(f"loss: 1.{n}, kl: 0.{n}, {beside}\n" for n in range(1, 9)))
+    assert ("policy_kl" in {each.name for each in log.curves}) == is_policy
+
+
+@pytest.mark.parametrize(("epochs", "line"), [("0", 0), ("10", 1)])
+def test_a_trainer_without_epochs_trained_nothing(epochs: str, line: int) -> None:
+    log = read_text(f"`Trainer.fit` stopped: `max_epochs={epochs}` reached.\n")
+    assert log.files[0].finished == line
+
+
+def test_lines_of_a_file_of_metrics_are_counted(tmp_path: Path) -> None:
+    rows = b"".join(b'{"step": %d, "loss": 0.5}\n' % n for n in range(7))
+    assert read_file(tmp_path / "log.jsonl", rows).files[0].lines == 7

@@ -9,8 +9,10 @@ from __future__ import annotations
 import pytest
 
 from doctor._util.errors import UserError
+from doctor._util.records import Unknown
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
+from doctor.facts.interpreter import Torch
 from doctor.judge.check import Finding, Status
 
 ENV = "PyTorch version: {}\nCUDA used to build PyTorch: {}\nIs CUDA available: False\n"
@@ -195,6 +197,7 @@ LIST = (
     "- `Accelerate` version: 1.9.0\n- Platform: {}\n- Python version: 3.11.4\n"
     "- PyTorch version (GPU?): {}\n- PyTorch accelerator: {}\n"
 )
+WSL = "Linux-{}-x86_64-with-glibc2.31"
 LINUX, MAC = "Linux-5.15.0-97-generic-x86_64-with-glibc2.35", "macOS-15.1-arm64-arm-64bit"
 
 
@@ -202,6 +205,14 @@ LINUX, MAC = "Linux-5.15.0-97-generic-x86_64-with-glibc2.35", "macOS-15.1-arm64-
     ("text", "cause"),
     [
         (LIST.format(LINUX, "2.3.1+cu121 (False)", ""), "cuda-not-available-listed"),
+        (LIST.format(WSL.format("4.4.0-19041-Microsoft"), "1.12.1 (False)", ""), None),
+        (LIST.format(WSL.format("4.4.0-19041-Microsoft"), "1.12.1+cu116 (False)", ""), "wsl1-"),
+        (
+            LIST.format(
+                WSL.format("5.15.90.1-microsoft-standard-WSL2"), "1.12.1+cu116 (False)", ""
+            ),
+            "cuda-not-available-listed",
+        ),
         (LIST.format(LINUX, "2.9.0+cpu", "N/A"), "cpu-build-listed"),
         (LIST.format("Windows-11-10.0.26100-SP0", "2.9.0+cpu", "N/A"), "cpu-build-listed"),
         (LIST.format(LINUX, "2.3.1+cu121 (True)", "CUDA"), None),
@@ -274,3 +285,18 @@ def test_lines_of_the_driver_without_an_xid_are_a_log_and_accuse_nothing(line: s
 def test_a_sentence_about_such_lines_is_no_log() -> None:
     with pytest.raises(UserError):
         findings("What does NVRM: mean?\n")
+
+
+def test_no_number_of_gpus_is_made_up_for_an_error_alone() -> None:
+    found = findings("HIP error: Invalid device function\n")
+    assert found["TOR003"].status is Status.FAIL
+    assert found["GPU001"].status is Status.UNKNOWN
+
+
+def test_torchs_build_in_the_list_of_mmcv() -> None:
+    gpu = "CUDA available: True\nGPU 0: NVIDIA GeForce RTX 3090\nPyTorch: 1.9.0\n"
+    toolkit, own = "CUDA_HOME: /usr/local/cuda-11.3\n", "  - CUDA Runtime 11.1\n"
+    built = facts_of_text(gpu + toolkit + own, "report").torch
+    assert isinstance(built, Torch)
+    assert built.cuda == "11.1"
+    assert isinstance(facts_of_text(gpu + toolkit, "report").torch, Unknown)

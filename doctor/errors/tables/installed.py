@@ -94,6 +94,14 @@ ROWS = (
             "says why torch does not use them; if it lists none, start the job or the container "
             "with GPUs.",
         owner=Owner.ENVIRONMENT, role="warning", next_check="GPU001"),
+    Cause(id="wsl1-listed",
+        messages=(r"runs in WSL1, and the list says that it has no GPU",),
+        examples=("torch 1.12.1+cu116 runs in WSL1, and the list says that it has no GPU to use",),
+        why="The kernel is that of WSL 1, which has no access to the GPU. WSL 2 has.",
+        fix="In Windows: wsl -l -v lists the distributions, and wsl --set-version NAME 2 converts "
+            "the one with that name. Then nvidia-smi in it must list the GPU; the driver is that "
+            "of Windows.",
+        sources=("wsl-guide",), owner=Owner.ENVIRONMENT, role="warning", next_check="GPU001"),
     Cause(id="toolkit-of-other-cuda",
         messages=(r"nvcc is of CUDA \d\d\.\d, torch was built with CUDA \d\d\.\d",),
         examples=("nvcc is of CUDA 11.5, torch was built with CUDA 12.1",),

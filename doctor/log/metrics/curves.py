@@ -110,6 +110,10 @@ BESIDE = {
     "cut_off_share", "sequence_length",
 }  # fmt: skip
 """Curves that are read together with others."""
+OF_POLICY = {
+    "rollout_gap", "policy_entropy", "answer_length", "cut_off_share", "reward", "reward_spread",
+}  # fmt: skip
+"""Curves that only a training of a policy logs."""
 STEPS = (
     "step", "global_step", "train_global_step", "iteration", "iter", "_step", "steps", "it",
     "current_steps",
@@ -150,6 +154,8 @@ class Curves:
     path: str
     rank: int | None = None
     most: int = MOST
+    rows_of_file: int = 0
+    """Rows of a file that holds nothing but metrics."""
     thinned: int = 1
     """One of this many rows is kept."""
     last_step: int | None = None
@@ -274,6 +280,8 @@ class Curves:
 def _held_out(series: dict[str, _Series]) -> dict[str, _Series]:
     """The losses of a test set are those of the evaluation where there are no more of another."""
     own = {name: each for name, each in series.items() if name != TESTED and OTHER not in name}
+    if not own.keys() & OF_POLICY:  # a variational autoencoder has a KL, too
+        own.pop("policy_kl", None)
     tested, evaluated = series.get(TESTED), series.get(HELD_OUT)
     if tested is not None and (evaluated is None or tested.points > evaluated.points):
         own[HELD_OUT] = tested

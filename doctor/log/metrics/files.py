@@ -71,14 +71,14 @@ def _trainer_state(stream: Stream, curves: Curves) -> None:
 
 
 def _json_lines(stream: Stream, curves: Curves) -> None:
-    for number, line in _lines(stream):
+    for number, line in _lines(stream, curves):
         if curves.wants(nonfinite=b"NaN" in line or b"nan" in line or b"nfinity" in line):
             _add(_object(line), curves, number)
 
 
 def _csv(stream: Stream, curves: Curves) -> None:
     header: list[str] = []
-    for number, line in _lines(stream):
+    for number, line in _lines(stream, curves):
         cells = next(csv.reader(io.StringIO(line.decode("utf-8", "replace"))), [])
         if not header:
             header = [cell.strip() for cell in cells]
@@ -86,11 +86,12 @@ def _csv(stream: Stream, curves: Curves) -> None:
             _add(dict(zip(header, cells, strict=False)), curves, number)
 
 
-def _lines(stream: Stream) -> Iterator[tuple[int, bytes]]:
+def _lines(stream: Stream, curves: Curves) -> Iterator[tuple[int, bytes]]:
     number = 0
     for block in blocks(stream):
         for line in block.splitlines():
             number += 1
+            curves.rows_of_file = number
             if line.strip():
                 yield number, line[:LONGEST]
 
