@@ -96,11 +96,12 @@ def _explain_as_it_is(text: str) -> Explained | None:
     if rows and rows[0].words:  # a question in words holds no lines and no metrics
         return Explained((), (), _read(""), message, rows)
     of_lines = {finding.check.slug for finding in findings}
-    given = {id: finding.headline_fix for finding in findings for id in finding.verdict.causes}
+    classes = tuple(each for each in findings if each.check.slug != UNCAUGHT)
+    given = {id: finding.headline_fix for finding in classes for id in finding.verdict.causes}
     fit = (fitted(row, message) for row in rows if row.id not in of_lines)
     causes = tuple(each for each in fit if each.fix != given.get(each.id))
     if causes:  # they are of the whole message, and the exception of no class of its first line
-        findings = tuple(each for each in findings if each.check.slug != UNCAUGHT)
+        findings = classes
     if not (findings or harmless or log.curves or causes):
         return None
     if not findings and len(text) <= SHORT and (part := explain_fragment(text)):
