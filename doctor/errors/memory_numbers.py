@@ -243,7 +243,7 @@ def _full(numbers: Numbers, head: str) -> Described:
     return Described(
         FULL,
         f"{head}{allocated}: {end}",
-        f"{raised}Reduce what the step needs: smaller micro-batch with gradient accumulation, gradient "
-        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3."
+        f"{raised}Reduce what the step needs: smaller micro-batch with gradient accumulation, "
+        "gradient checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3."
         + joined,
     )

@@ -210,7 +210,7 @@ def test_the_numbers_of_an_out_of_memory_message_give_its_kind(kind: str) -> Non
     ("free", "allowed", "end"),
     [
         ("1.20 GiB", "60.25 GiB allowed; ", "the process may use 60.2 GiB of it"),
-        ("1.20 GiB", "", "the request failed with 1.20 GiB free"),
+        ("1.20 GiB", "", "the request failed with 1.2 GiB free"),
         ("0.20 GiB", "", "the step needs more than the GPU has"),
     ],
 )

@@ -122,15 +122,6 @@ def test_only_what_the_message_shows_is_said(text: str, said: str, unsaid: str) 
     assert not unsaid or unsaid not in fix
 
 
-def test_the_fix_of_a_class_is_not_printed_again_for_the_cause_that_it_names() -> None:
-    text = ARGUMENT.format("TrainingArguments.__init__", "evaluation_strategy")
-    explained = explain_text(f"Traceback (most recent call last):\n{text}")
-    assert explained
-    assert [each.check.slug for each in explained.findings] == ["api-changed"]
-    assert "argument-of-another-release" not in [each.id for each in explained.causes]
-    assert explained.answer().startswith("LOG066")
-
-
 FRAMES = '  File "train.py", line 9, in {}\n    {}\n'
 INPLACE = (
     "RuntimeError: one of the variables needed for gradient computation has been modified by an "

@@ -96,17 +96,14 @@ def _explain_as_it_is(text: str) -> Explained | None:
     if rows and rows[0].words:  # a question in words holds no lines and no metrics
         return Explained((), (), _read(""), message, rows)
     of_lines = {finding.check.slug for finding in findings}
-    classes = tuple(each for each in findings if each.check.slug != UNCAUGHT)
-    given = {id: finding.headline_fix for finding in classes for id in finding.verdict.causes}
-    fit = (fitted(row, message) for row in rows if row.id not in of_lines)
-    causes = tuple(each for each in fit if each.fix != given.get(each.id))
+    causes = tuple(fitted(row, message) for row in rows if row.id not in of_lines)
     if causes:  # they are of the whole message, and the exception of no class of its first line
-        findings = classes
+        findings = tuple(each for each in findings if each.check.slug != UNCAUGHT)
     if not (findings or harmless or log.curves or causes):
         return None
     if not findings and len(text) <= SHORT and (part := explain_fragment(text)):
         return replace(part, text=message, causes=causes, class_first=True)
-    class_first = bool(rows) and rows[0].id not in {each.id for each in causes}
+    class_first = bool(rows and rows[0].id in of_lines)
     return Explained(findings, harmless, log, message, causes, class_first)
 
 
