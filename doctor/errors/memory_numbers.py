@@ -245,6 +245,5 @@ def _full(numbers: Numbers, head: str) -> Described:
         f"{head}{allocated}: {end}",
         f"{raised}Reduce what the step needs: smaller micro-batch with gradient accumulation, "
         "gradient checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or "
-        "ZeRO-3."
-        + joined,
+        "ZeRO-3." + joined,
     )
