@@ -98,7 +98,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         retry="fix" if lost else "" if unclear else restarts.outlook(named, event, log),
         places=places[: MOST_PLACES + 1],
         causes=ids,
-        sources=decision.cause.sources if decision else (),
+        sources=decision.cause.sources if decision else named.sources if named is not row else (),
         also=also_of(fitted(each, text_of(event)) for each in causes[1:]),
     )
 

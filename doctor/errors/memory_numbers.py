@@ -14,6 +14,7 @@ FREE = re.compile(rf"of which {_SIZE} is free|; {_SIZE} free")
 OWN = re.compile(rf"this process has {_SIZE} memory in use")
 ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch|; {_SIZE} already allocated")
 RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+ALLOWED = re.compile(rf"{_SIZE} allowed;")
 RESERVED_IN_TOTAL = re.compile(rf"{_SIZE} reserved in total by PyTorch")
 UNITS = {"bytes": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB, "TiB": GIB * 1024,
          "KB": 1000, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1024}  # fmt: skip
@@ -82,6 +83,8 @@ class Numbers:
     """Reserved by the allocator and not in use."""
     before_segments: bool = False
     """Whether the wording is of a torch before 2.1, which refuses expandable_segments."""
+    allowed: float | None = None
+    """The share of the GPU that the process may use, where it is limited."""
 
     @property
     def missing(self) -> float | None:
@@ -105,6 +108,7 @@ def read_numbers(text: str) -> Numbers:
         allocated=allocated,
         reserved=reserved,
         before_segments=total is not None,
+        allowed=_bytes(ALLOWED, text),
     )
 
 
@@ -230,10 +234,16 @@ def _full(numbers: Numbers, head: str) -> Described:
         else ""
     )
     allocated = f", {gib(numbers.allocated)} allocated" if numbers.allocated is not None else ""
+    end, raised = "the step needs more than the GPU has", ""
+    if (numbers.free or 0.0) > (numbers.request or 0.0):
+        end = f"the request failed with {gib(numbers.free or 0.0)} free"
+    if numbers.allowed is not None and numbers.allowed < (numbers.capacity or 0.0):
+        end = f"the process may use {gib(numbers.allowed)} of it"
+        raised = "Raise the limit of the process (torch.cuda.set_per_process_memory_fraction). "
     return Described(
         FULL,
-        f"{head}{allocated}: the step needs more than the GPU has",
-        "Reduce what the step needs: smaller micro-batch with gradient accumulation, gradient "
-        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3."
-        + joined,
+        f"{head}{allocated}: {end}",
+        f"{raised}Reduce what the step needs: smaller micro-batch with gradient accumulation, "
+        "gradient checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or "
+        "ZeRO-3." + joined,
     )

@@ -113,8 +113,8 @@ SAID: tuple[Said, ...] = (
     (
         "weights-only-load",
         r"Unsupported global: GLOBAL (?P<name>[\w.]+)",
-        "torch.serialization.add_safe_globals([{name}]) before torch.load allows what the file "
-        "holds, if it is your own.",
+        "torch.serialization.add_safe_globals([{name}]) before torch.load allows this name, if the "
+        "file is your own.",
     ),
     (
         "monitored-metric-missing",
@@ -233,7 +233,7 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "no-kernel-image",
-        r"(?P<sm>capability 3\.\d|sm_3\d)",
+        r"(?P<sm>capability (?:3\.\d|sm_3\d))",
         "No current wheel has code for {sm} (Kepler). sm_37 (K80): torch up to 2.6 from the index "
         "cu118, with a driver of the series 450 to 470; other Kepler GPUs: torch 1.2 and older, or "
         "another GPU.",

@@ -206,6 +206,38 @@ def test_the_numbers_of_an_out_of_memory_message_give_its_kind(kind: str) -> Non
     assert described.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("free", "allowed", "end"),
+    [
+        ("1.20 GiB", "60.25 GiB allowed; ", "the process may use 60.2 GiB of it"),
+        ("1.20 GiB", "", "the request failed with 1.2 GiB free"),
+        ("0.20 GiB", "", "the step needs more than the GPU has"),
+    ],
+)
+def test_a_limit_and_free_memory_are_no_lack_of_the_gpu(free: str, allowed: str, end: str) -> None:
+    described = describe_oom(
+        "CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total capacity of 63.42 GiB "
+        f"of which {free} is free. Including non-PyTorch memory, this process has 62.22 GiB memory "
+        f"in use. {allowed}Of the allocated memory 59.76 GiB is allocated by PyTorch, and 78.23 "
+        "MiB is reserved by PyTorch but unallocated."
+    )
+    assert described is not None
+    assert described.summary.endswith(end)
+    assert described.fix.startswith("Raise the limit of the process") is bool(allowed)
+
+
+def test_a_general_class_cites_the_sources_of_the_cause_that_is_named() -> None:
+    flat = "ValueError: Must flatten tensors with uniform dtype but got torch.half and torch.float"
+    found = findings(read(log=f"{STEPS}Traceback (most recent call last):\n{flat}\n"))[
+        "uncaught-exception"
+    ]
+    assert found.sources == ("torch-ddp", "accelerate-plugins", "torch-flat-param")
+    found = findings(read(log=f"{STEPS}Traceback (most recent call last):\nValueError: purple\n"))[
+        "uncaught-exception"
+    ]
+    assert found.sources == found.check.sources
+
+
 def test_sizes_are_bytes_and_a_message_without_numbers_has_no_kind() -> None:
     numbers = read_numbers(FORMS["full"])
     assert numbers.request == 1.95 * 2**30

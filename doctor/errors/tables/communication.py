@@ -236,6 +236,14 @@ ROWS = (
             "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 10 params",
             "NCCL WARN Message truncated : received 1024 bytes instead of 256"),
         wordings=(
+            Wording("find_unused_parameters=True`? is enabled, this likely",
+                "RuntimeError: Expected to have finished reduction in the prior iteration before "
+                "starting a new one. Since `find_unused_parameters=True` is enabled, this likely  "
+                "means that not all `forward` outputs participate in computing loss.",
+                "find_unused_parameters=True is on, and DistributedDataParallel still waits: "
+                "forward returned a tensor that the loss of this step did not use.",
+                "Use every output of forward in the loss, or return only those that it uses: an "
+                "auxiliary head, or a loss term that is left out on some steps or ranks."),
             Wording("Expected to have finished reduction in the prior iteration|has parameters "
                 "that were not used in producing|arameter indices which did not receive grad",
                 "RuntimeError: It looks like your LightningModule has parameters that were not "

@@ -185,8 +185,8 @@ ROWS = (
                 ("nvidia-smi nvlink -s; nvidia-smi nvlink -e",
                     *KERNEL_LOG))),
         why="The GPU, its power or its connection failed.",
-        fix="Known-good code failed on this GPU. Try it on another GPU with the same "
-            "environment; if it works there, return this machine and report the GPU's UUID.",
+        fix="Try the same job on another GPU with the same environment; if it works there, return "
+            "this machine and report the GPU's UUID.",
         commands=KERNEL_LOG, sources=("cuda-errors", "nvml-errors", "xid-catalog"),
         owner=Owner.MACHINE, retry="node", next_check="GPU003"),
     Cause(id="display-time-limit",

@@ -24,7 +24,7 @@ ROWS = (
         fix="Call detach().cpu() before numpy(), .float() for bfloat16, and do not compute a part "
             "of the loss in numpy: no gradient flows through it.",
     ),
-    Cause(id="device-not-usable",
+    Cause(id="device-not-usable", refines=("cuda-unavailable",),
         errors=("RuntimeError", "AssertionError"),
         wordings=(
             Wording(r"device type at start of device string|Invalid device string",
@@ -40,14 +40,12 @@ ROWS = (
                 "Create the generator on the device of the tensors, torch.Generator(device=...); a "
                     "DataLoader shuffles on the CPU, so do not set a default device of cuda around "
                     "it."),
-            Wording(r"Attempting to deserialize object on (?:a )?CUDA device",
-                "RuntimeError: Attempting to deserialize object on a CUDA device but "
-                    "torch.cuda.is_available() is False.",
+            Wording(r"Attempting to deserialize object on CUDA device \d+ but",
+                "RuntimeError: Attempting to deserialize object on CUDA device 3 but "
+                    "torch.cuda.device_count() is 1.",
                 "The file was saved from a GPU that this process does not have.",
                 "Pass map_location='cpu' to torch.load: the file was saved from a GPU that this "
-                    "process does not have.",
-                more=("RuntimeError: Attempting to deserialize object on CUDA device 3 but "
-                      "torch.cuda.device_count() is 1.",))),
+                    "process does not have.")),
         why="The text is no name of a device, or the device is not there.",
         sources=("torch-cuda-init", "torch-load"),
     ),

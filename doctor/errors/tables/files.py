@@ -18,9 +18,11 @@ ROWS = (
         why="Since torch 2.6 torch.load refuses pickles that name other classes than tensors "
             "and plain containers: often the random state or the optimizer of an older "
             "checkpoint.",
-        fix="Examine the file with `doctor scan FILE`. If it is your own, allow the class that "
-            "the message names with torch.serialization.add_safe_globals([...]), save the "
-            "state_dict instead of the model, or upgrade the framework that loads it.",
+        fix="Examine the file with `doctor scan FILE`. If it is your own or one that you trust, "
+            "allow the names that are refused, one after the other, with "
+            "torch.serialization.add_safe_globals([...]). A whole pickled model has many: load it "
+            "once with weights_only=False and save its state_dict. Or upgrade the framework that "
+            "loads it.",
         commands=("doctor scan FILE",),
         title="torch.load accepts the checkpoint",
         sources=("transformers-34631", "transformers-40500", "ms-swift-5808"),

@@ -268,6 +268,13 @@ ROWS = (
                 "into fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer "
                 "...), or leave it out: the model's _no_split_modules are taken.",
                 ("accelerate env",)),
+            Wording(r"uniform dtype but got (?:torch\.\w{1,20} and )?torch\.int8",
+                "ValueError: Must flatten tensors with uniform dtype but got torch.float16 and "
+                "torch.int8",
+                "The model holds quantized int8 weights, which have no gradient: FSDP cannot join "
+                "them with the other parameters, and full training cannot change them.",
+                "For full training load the unquantized model. For adapters (LoRA) load that one, "
+                "or quantize it to 4 bits with bnb_4bit_quant_storage set to the compute dtype."),
             Wording(r"(?:Must flatten tensors with|requires) uniform dtype|len\(set\(t\.dtype "
                 r"for t in tensors\)\) == 1",
                 "assert len(set(t.dtype for t in tensors)) == 1",

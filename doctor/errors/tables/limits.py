@@ -227,8 +227,8 @@ ROWS = (
             "RuntimeError: the request exceeds the maximum number of tokens",
             "AssertionError: mini batch size must be less than or equal to 8"),
         why="Two numbers of the configuration, or a number and the data, do not go together; "
-            "the message names both.",
-        fix="Change the first number to what the message asks for, or raise the limit where it is "
+            "the message names the limit.",
+        fix="Change the number to what the message asks for, or raise the limit where it is "
             "a setting of yours: the engine's (max_lora_rank, max_model_len, "
             "max_num_batched_tokens), the loader's, the model's. A limit of the model or of the "
             "hardware stays: filter or split what is larger.",

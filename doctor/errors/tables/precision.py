@@ -57,7 +57,7 @@ ROWS = (
         sources=("titan-matrix", "pytorch-127176", "pytorch-194947"),
         next_check="NUM005", code="LOG043"),
     Cause(id="amp-fp16-weights",
-        messages=("Attempting to unscale FP16 gradients",),
+        messages=("Attempting to (?:un)?scale FP[1l]6 gradients",),
         examples=("ValueError: Attempting to unscale FP16 gradients.",),
         why="Trained parameters are stored in fp16 and a GradScaler is in use; it needs fp32 "
             "gradients.",

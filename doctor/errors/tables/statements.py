@@ -47,7 +47,8 @@ ROWS = (
         ),
         wordings=(
             Wording(
-                r"mixed precision requires a GPU|doesn't support bf16/gpu|requires Ampere or a "
+                r"mixed precision requires a GPU|mixed precision requires .{1,40} and a supported "
+                r"device|doesn't support bf16/gpu|requires Ampere or a "
                 r"newer GPU|can only be used on CUDA devices",
                 "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
                 "The precision of the arguments needs a GPU that supports it, and the program "
@@ -56,7 +57,11 @@ ROWS = (
                 "Look at torch.cuda.is_available() and torch.version.cuda first: if False or None, "
                 "repair that (CUDA_VISIBLE_DEVICES, the GPUs of the job, a torch wheel with CUDA). "
                 "Else choose the precision by the device: fp16 on a T4 or V100 "
-                "(bf16=torch.cuda.is_bf16_supported()).",
+                "(bf16=torch.cuda.is_bf16_supported()), on a Mac (MPS) mixed_precision='no'.",
+                more=(
+                    "ValueError: bf16 mixed precision requires PyTorch >= 1.10 and a supported "
+                    "device.",
+                ),
                 owner=Owner.JOB,
             ),
             Wording(
@@ -83,6 +88,7 @@ ROWS = (
     ),
     Cause(
         id="version-required",
+        unless="and a supported device",
         messages=(
             rf"requires? .{{0,40}}?{VERSION}|required .{{0,40}}?{VERSION}",
             rf"depends on .{{0,40}}?{VERSION}|(?:supported|available|works?|tested) (?:only )?"
