@@ -228,4 +228,5 @@ def test_no_permutation_is_named_where_heads_may_be_joined_or_split(shapes: str)
     trial = Trial(name="axes", applies=True, found="axes", operation=f"view(), {shapes}")
     found = own_trials.named([trial])
     assert found is not None
-    assert found[1].startswith("What the axes stand for decides.") and "(2, 1, 0)" not in found[1]
+    assert found[1].startswith("What the axes stand for decides.")
+    assert "(2, 1, 0)" not in found[1]
