@@ -176,7 +176,8 @@ def differing_sizes(raised: Raised) -> Explanation | None:
         return Explanation(f"{_listed(call)} have other numbers of dimensions")
     numbers = [n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
     sizes = "; ".join(f"dimension {n}: {first[n]} against {second[n]}" for n in numbers)
-    few, many = sorted((first[0], second[0])) if numbers == [0] else (0, 0)
+    of_heads = numbers == [0] and len(first) > 2  # [samples * heads, queries, keys]
+    few, many = sorted((first[0], second[0])) if of_heads else (0, 0)
     if few > 1 and many % few == 0:
         return Explanation(
             f"{_listed(call)}, {sizes}",
