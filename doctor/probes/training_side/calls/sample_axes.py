@@ -99,7 +99,7 @@ def _reduces_samples(node: Any, samples: int) -> bool:
     dims = (dims,) if isinstance(dims, int) else dims or ()
     count = len(sizes) if sizes else 0
     if node.name() in FLATTENING:
-        made = observing.attribute(node, "_input_metadata") or ()
+        made: Any = observing.attribute(node, "_input_metadata") or ()
         joined = len(made) == 1 and len(made[0].shape) > 1 and made[0].shape[0] == 1
         return count > 1 and int(sizes[0]) == samples and joined
     of_first = any(dim in (0, -count, 2**64 - count) for dim in dims)
