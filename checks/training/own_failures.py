@@ -191,8 +191,13 @@ def _where(own: OwnModel) -> str:
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
 
 
+NOTHING_TRAINS = "no parameter of the model requires a gradient"
+
+
 def build_failure(own: OwnModel, proven: Proven) -> Verdict:
     how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
+    if own.built.how == "error" and own.built.detail.startswith(NOTHING_TRAINS):
+        how = "cannot be trained"
     where = f"{how}: {own.built.detail or 'no message'}{_where(own)}"
     seconds = own.built.seconds
     if own.built.how == "error":

@@ -58,15 +58,18 @@ MISUSES = {
         "{function} compares one row, which was computed of all samples, with the target of each: "
         "it broadcasts the shapes {shapes}; required: equal shapes",
         "Keep the dimension of the samples: take the mean or the sum in the model over the steps "
-        "or places, dim=1 where the samples come first, and not over dim=0.",
+        "or places, dim=1 where the samples come first, and not over dim=0. A view takes the size "
+        "of one sample: x.flatten(1), not x.view(-1, n) with an n of all samples.",
     ),
     "repeated": (
-        "{function} compares one target with several predictions of its sample: it broadcasts the "
-        "shapes {shapes}, of which torch warns; required: equal shapes",
-        "Where one prediction per sample is meant, give the last layer one output for each value "
-        "of the target, or take the one that the target belongs to: "
+        "{function} compares one target with several predictions of its sample, or one prediction "
+        "with several targets: it broadcasts the shapes {shapes}, of which torch warns; required: "
+        "equal shapes",
+        "Give both the same shape. Where one prediction per sample is meant, give the last layer "
+        "one output for each value of the target, or take the one that the target belongs to: "
         "output.gather(1, index[:, None]). Where each prediction is to learn the same target, say "
-        "so: target.expand_as(output).",
+        "so: target.expand_as(output). One target per sample may lack a reduction: "
+        "log_prob(action).sum(-1, keepdim=True).",
     ),
     "over samples": (
         "a softmax over the samples (dim 0) takes the place of one over the classes: the loss "

@@ -160,6 +160,12 @@ ONE_SAMPLE = (
     "Leave the last batch out, drop_last=True in the DataLoader: a batch norm needs two samples. "
     "Or choose a batch size that leaves no single one, or GroupNorm or LayerNorm, which need none."
 )
+HEADS = (
+    "What the axes stand for decides. To join heads, [N * heads, T, width]: x.view(N, heads, T, "
+    "width).transpose(1, 2).reshape(N, T, heads * width), and to split them x.view(N, T, heads, "
+    "width).transpose(1, 2).reshape(N * heads, T, width). Without heads, exchange the axes with "
+    "transpose() or permute(): a view keeps the order of the values."
+)
 IF_FIRST = "; if samples come first in the batch: "
 OVER_SAMPLES = re.compile(r"over the samples \(dim (\d+)\) of \[([\d, ]+)\]")
 VIEWED = re.compile(r"\[([\d, ]+)\] as \[([\d, ]+)\]")
@@ -207,10 +213,20 @@ def _exchange(trial: Trial) -> str:
     if sizes is None:
         return ""
     before, after = (tuple(map(int, each.split(", "))) for each in sizes.groups())
+    if _may_be_heads(before, after):
+        return HEADS
     code = _exchanging(before, after)
     return f"Write {code} there, in place of the view, which keeps the order of the values." * bool(
         code
     )
+
+
+def _may_be_heads(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """[N * heads, T, C] as [N, T, heads * C], or the other way: only its sizes say [C, T, N]."""
+    if len(before) != 3 or after != before[::-1]:
+        return False
+    small, large = sorted((before[0], before[2]))
+    return large % small == 0
 
 
 def _exchanging(before: tuple[int, ...], after: tuple[int, ...]) -> str:

@@ -108,7 +108,7 @@ def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
     operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
     stable = known.STABLE_FORMS.get(operation[1]) if operation else None
     if stable:
-        return f"Use a stable form of that operation, in fp32 (fp16 has no 1e-8): {stable}. {fix}"
+        return f"Use a stable form of that operation, in fp32{EPSILON}: {stable}. {fix}"
     if diagnosis.fault.startswith("non-finite"):
         places = {"module": f"the output of {_module(diagnosis)}", "loss": "the loss"}
         place = places.get(diagnosis.origin or "", "the first non-finite value")
@@ -119,12 +119,13 @@ def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
 def _stable(source: Source) -> str:
     """The remedy for what is unusual in the inputs of the operation."""
     stable = _stable_form(source) or known.NAN_SOURCES
-    in_fp32 = " (in fp32: fp16 has no 1e-8)" * ("1e-" in stable)
+    in_fp32 = f", in fp32{EPSILON}" * ("1e-" in stable)
     masked = any("-inf throughout" in each for each in source.remarks)
     of_torch = masked and re.search("MultiheadAttention|Transformer", source.module or "")
     return f"{stable}{in_fp32}{TRUE_IS_IGNORED * bool(of_torch)}"
 
 
+EPSILON = " (in fp16 an epsilon below 3e-8 is 0)"
 TRUE_IS_IGNORED = (
     ". In key_padding_mask and in a boolean attn_mask of torch.nn True means ignored, the opposite "
     "of attention_mask in transformers: pass attention_mask == 0"

@@ -213,6 +213,7 @@ def test_samples_that_mix_have_the_fix_of_what_mixes_them(operation: str, fix: s
         ("[8, 24, 32] as [8, 4, 24, 8]", "x.view(x.size(0), 24, 4, -1).transpose(1, 2)"),
         ("[6, 5, 8, 8] as [384, 5]", "x.permute(0, 2, 3, 1).reshape(-1, 5)"),
         ("[8, 24, 24, 6] as [8, 6, 24, 24]", ""),
+        ("[9, 12, 8] as [8, 12, 9]", "x.permute(2, 1, 0)"),
     ],
 )
 def test_what_to_write_in_place_of_a_view_is_what_gives_its_shape(shapes: str, code: str) -> None:
@@ -220,3 +221,12 @@ def test_what_to_write_in_place_of_a_view_is_what_gives_its_shape(shapes: str, c
     found = own_trials.named([trial])
     assert found is not None
     assert found[1].startswith(f"Write {code} there" if code else "Exchange axes with")
+
+
+@pytest.mark.parametrize("shapes", ["[32, 12, 8] as [8, 12, 32]", "[8, 12, 32] as [32, 12, 8]"])
+def test_no_permutation_is_named_where_heads_may_be_joined_or_split(shapes: str) -> None:
+    trial = Trial(name="axes", applies=True, found="axes", operation=f"view(), {shapes}")
+    found = own_trials.named([trial])
+    assert found is not None
+    assert found[1].startswith("What the axes stand for decides.")
+    assert "(2, 1, 0)" not in found[1]

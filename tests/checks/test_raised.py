@@ -96,6 +96,8 @@ CALLS = {
     ("masked_fill", "[3, 4, 7, 7]", "[3, 7] bool"): "missing-dimension x[:, None, None]",
     ("mul", "[6, 16, 16, 16]", "[6, 16]"): "missing-dimension x[:, :, None, None]",
     ("add", "[4, 12, 16]", "[1, 8, 16] float32 (positions)"): "short-parameter positions has 8",
+    ("masked_fill", "[12, 10, 10]", "[3, 10, 10] bool"): "differing-sizes interleave(4, dim=0)",
+    ("masked_fill", "[12, 10, 10]", "[5, 10, 10] bool"): "differing-sizes Make these sizes equal",
     ("add", "[4, 8, 12, 12]", "[4, 8, 6, 6]"): "differing-sizes same stride",
     ("add", "[9, 32, 8, 8]", "[9, 16, 16, 16]"):
         "differing-sizes nn.Conv2d(16, 32, kernel_size=1, stride=2)",

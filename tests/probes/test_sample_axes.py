@@ -61,6 +61,7 @@ def test_other_softmaxes(loss: Callable[[Any], Any]) -> None:
         lambda out: out.mean(0, keepdim=True),
         lambda out: out.sum(-2)[None],
         lambda out: out.amax(0, keepdim=True) * 2,
+        lambda out: out.view(1, -1)[:, : out.shape[1]],
     ],
 )
 def test_one_row_that_was_computed_of_all_samples(reduce: Callable[[Any], Any]) -> None:
@@ -72,6 +73,8 @@ def test_one_row_that_was_computed_of_all_samples(reduce: Callable[[Any], Any]) 
     [
         (lambda out: F.mse_loss(out, TARGETS[:, :1]), ["repeated"]),
         (lambda out: F.mse_loss(out @ out.T, TARGETS[:, 0]), ["repeated"]),
+        (lambda out: F.mse_loss(out[:, :1], TARGETS), ["repeated"]),
+        (lambda out: F.mse_loss(out[:, :1].expand_as(TARGETS), TARGETS), []),
         (lambda out: F.mse_loss(out, TARGETS[:, :1].expand_as(out)), []),
         (lambda out: F.mse_loss(torch.stack([out, out]), TARGETS), []),
         (lambda out: F.mse_loss(out, TARGETS[:1]), []),
@@ -96,8 +99,9 @@ CENTRE = torch.nn.Parameter(torch.zeros(1, CLASSES))
         lambda out: F.mse_loss(CENTRE, TARGETS) + out.mean(),
         lambda out: F.mse_loss(out.mean(0, keepdim=True), TARGETS.mean(0, keepdim=True)),
         lambda out: F.mse_loss(out.mean(0, keepdim=True).expand_as(out), out),
+        lambda out: F.mse_loss(CENTRE.view(1, -1), TARGETS) + out.view(1, -1).mean(),
     ],
-    ids=["rows", "a constant", "means", "spread"],
+    ids=["rows", "a constant", "means", "spread", "a view of a constant"],
 )
 def test_rows_that_are_meant_so(loss: Callable[[Any], Any]) -> None:
     assert kinds(loss) == []

@@ -176,6 +176,16 @@ def differing_sizes(raised: Raised) -> Explanation | None:
         return Explanation(f"{_listed(call)} have other numbers of dimensions")
     numbers = [n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
     sizes = "; ".join(f"dimension {n}: {first[n]} against {second[n]}" for n in numbers)
+    of_heads = numbers == [0] and len(first) > 2  # [samples * heads, queries, keys]
+    few, many = sorted((first[0], second[0])) if of_heads else (0, 0)
+    if few > 1 and many % few == 0:
+        return Explanation(
+            f"{_listed(call)}, {sizes}",
+            f"If {many} is {few} samples of {many // few} heads (or beams, or frames), repeat the "
+            f"smaller one for each of them: x.repeat_interleave({many // few}, dim=0) where those "
+            f"of a sample are neighbors, [samples * heads], or x.repeat({many // few}, ...) where "
+            "the samples are, [heads * samples]. Else make these sizes equal.",
+        )
     return Explanation(
         f"{_listed(call)}, {sizes}",
         "Make these sizes equal, or 1 in one of them: cut a mask as its tensor was cut, and give "

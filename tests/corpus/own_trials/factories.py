@@ -636,6 +636,14 @@ def healthy_positions():
     return _placed(lambda table, x: table[: x.size(1)].transpose(0, 1))
 
 
+def healthy_positions_of_steps_that_come_first():
+    """[length 6, samples 5]: a label for each token, and no layer that is told the order."""
+    table = nn.Parameter(torch.randn(9, 1, 8))
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6, 5))
+    run = lambda m, x: m.h(x + m.table[: len(x)]).transpose(1, 2)
+    return _trained(run, batch, table=table, h=nn.Linear(8, 3))
+
+
 def healthy_rows_that_are_expanded():
     return _placed(lambda table, x: table[:1].expand(len(x), -1, -1))
 

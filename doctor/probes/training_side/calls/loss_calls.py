@@ -234,11 +234,11 @@ def _bounded(value: torch.Tensor, target: torch.Tensor) -> str:
 
 
 def is_repeated(value: Sequence[int], target: Sequence[int], samples: int) -> bool:
-    """Whether a target is repeated for several predictions of its sample, of which torch warns:
-    [n, 1] for [n, k], [n] for [n, n]. Several networks, [k, n, 1], that learn one target are
-    meant so."""
-    smaller = samples > 1 and math.prod(target) < math.prod(value)
-    return smaller and [*value[:1], *target[:1]] == [samples, samples]
+    """Whether a target is repeated for several predictions of its sample, or a prediction for
+    several targets, of which torch warns: [n, 1] and [n, k], [n] and [n, n]. Several networks,
+    [k, n, 1], that learn one target are meant so."""
+    differ = samples > 1 and math.prod(target) != math.prod(value)
+    return differ and [*value[:1], *target[:1]] == [samples, samples]
 
 
 def broadcast_size(first: Sequence[int], second: Sequence[int]) -> int:

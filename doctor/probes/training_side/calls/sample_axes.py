@@ -12,6 +12,7 @@ SOFTMAX = ("softmax", "log_softmax")
 PASSING = ("log", "neg", "mul", "rmul", "div", "truediv", "clamp", "add", "float", "to")
 """Functions with one tensor, after which each value is still that of its sample and class."""
 REDUCTIONS = ("MeanBackward1", "SumBackward1", "MaxBackward0", "AmaxBackward0")
+FLATTENING = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
 MOST_NODES = 300
 
 
@@ -89,7 +90,7 @@ def is_one_row(value: torch.Tensor, target: torch.Tensor, samples: int) -> bool:
 
 def _reduces_samples(node: Any, samples: int) -> bool:
     """Whether the operation makes one row, or one value, of those of the samples."""
-    if node is None or node.name() not in REDUCTIONS:
+    if node is None or node.name() not in (*REDUCTIONS, *FLATTENING):
         return False
     whole = observing.attribute(node, "_saved_self")
     sizes = observing.attribute(node, "_saved_self_sym_sizes")
@@ -97,5 +98,9 @@ def _reduces_samples(node: Any, samples: int) -> bool:
     dims = observing.attribute(node, "_saved_dim")
     dims = (dims,) if isinstance(dims, int) else dims or ()
     count = len(sizes) if sizes else 0
+    if node.name() in FLATTENING:
+        made: Any = observing.attribute(node, "_input_metadata") or ()
+        joined = len(made) == 1 and len(made[0].shape) > 1 and made[0].shape[0] == 1
+        return count > 1 and int(sizes[0]) == samples and joined
     of_first = any(dim in (0, -count, 2**64 - count) for dim in dims)
     return count > 1 and int(sizes[0]) == samples and of_first

@@ -83,6 +83,7 @@ class Arithmetic(outputs.Watch):
         self.alike: List[Call] = []
         """Cross entropies of similarities, [n, n], all of whose labels are the same."""
         self._subject, self._batch, self._count = subject, batch, count
+        self._first = bool(count) and _come_first(subject)
         self._similarities: Set[int] = set()
         self._columns: Set[int] = set()
         """Addresses of outputs of a Linear, [n, 1], and of what is computed of one alone."""
@@ -121,7 +122,7 @@ class Arithmetic(outputs.Watch):
         if self._count and self.crossed is None and _is_crossed(shapes, self._count):
             full = tuple(_with_all(shape, self._count) for shape in shapes)
             self.crossed = Call(name, full, outputs.place(), False)
-        if self._count and self.rows is None and self._takes_rows(pair):
+        if self._first and self.rows is None and self._takes_rows(pair):
             full = tuple(_with_all(shape, self._count) for shape in shapes)
             self.rows = Call(name, full, outputs.place(), False)
         for column, row in (pair, pair[::-1]):
@@ -171,6 +172,15 @@ class Arithmetic(outputs.Watch):
             if name == "linear" or of_column:
                 self._columns.add(observing.storage_address(each))
                 self._kept.append(each)
+
+
+def _come_first(subject: Subject) -> bool:
+    """Whether the first dimension is known to count samples and not steps, [length, samples]: a
+    tensor has one value for each, in no order, or a layer is told so."""
+    each = [e for e in containers.tensors(subject.batch).values() if e.dim() == 1]
+    unordered = any(bool((e[1:] <= e[:-1]).any()) for e in each)
+    told = (getattr(layer, "batch_first", False) is True for layer in subject.module.modules())
+    return unordered or any(told)
 
 
 def _is_crossed(shapes: Tuple[Tuple[int, ...], ...], count: int) -> bool:
