@@ -115,7 +115,7 @@ def saved_by_all(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("save", "save_file", "save_pretrained")):
         if not _saves(reading, call, number) or _is_guarded(reading, call):
             continue
-        if any(depends_on_rank(reading, value, call) for value in call.args):
+        if depends_on_rank(reading, call.args[call.method != "save_pretrained"], call):
             continue
         sites = reading.callers(call.scope)
         if call.scope and not sites:
@@ -127,7 +127,7 @@ def saved_by_all(reading: Training) -> Iterator[Match]:
 def _saves(reading: Training, call: Call, number: int) -> bool:
     """torch.save() of something, or save_pretrained() of the model below DDP."""
     if call.method != "save_pretrained":
-        own = reading.imports_from("accelerate") and not ddp_calls(reading)
+        own = reading.imports_from("accelerate")
         model = any(other.method in ("state_dict", "unwrap_model")
                     for v in call.args[:1] for other in reading.inside(v))  # fmt: skip
         return call.name in SAVERS and len(call.args) > 1 and (not own or model)
