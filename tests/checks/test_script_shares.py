@@ -47,6 +47,9 @@ def test_a_dictionary_of_the_model_is_saved_by_every_process() -> None:
     assert shares(save=written % '"last.pt"')["save-on-all-ranks"] == "warn"
     assert "save-on-all-ranks" not in shares(save=written % 'f"last-{rank}.pt"')
     assert "save-on-all-ranks" not in shares(save="if rank == 0: " + written % '"last.pt"')
+    function = f"def put(path): {written % 'path'}\n        "
+    assert shares(save=function + 'put("last.pt")')["save-on-all-ranks"] == "warn"
+    assert "save-on-all-ranks" not in shares(save=function + 'put(f"last-{rank}.pt")')
 
 
 ACCUMULATES = """
