@@ -205,7 +205,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def script_machine(self) -> ScriptMachine:
         """What rules on scripts may know of this machine."""
-        return script_machine(self.torch, self.job_gpus, self.own, self.attention)
+        return script_machine(self.torch, self.job_gpus, self.own, self.attention, self.interpreter)
 
 
 def without_machine(reason: str, job: Job, **sections: object) -> Facts:

@@ -7,7 +7,7 @@ from typing import Literal
 from doctor._util.records import Section, Unknown
 from doctor._util.units import GIB, gib
 from doctor.facts.host import Host
-from doctor.facts.interpreter import Cuda, Torch, TorchGpu
+from doctor.facts.interpreter import Cuda, Interpreter, Torch, TorchGpu
 from doctor.facts.load import Attention
 from doctor.facts.machine import Gpu, Slice
 from doctor.facts.own_model import OwnModel
@@ -227,11 +227,23 @@ def _bare(uuid: str) -> str:
     return uuid.removeprefix("GPU-").removeprefix("MIG-").lower()
 
 
+def _version_of(
+    library: str, own: OwnModel | Unknown | None, interpreter: Interpreter | Unknown
+) -> str | None:
+    """As the model's run recorded it, or the only one that is installed."""
+    if isinstance(own, OwnModel) and library in own.versions:
+        return own.versions[library]
+    installed = interpreter.installed if isinstance(interpreter, Interpreter) else None
+    found = {each.partition("==")[2] for each in installed or () if each.startswith(f"{library}==")}
+    return found.pop() if len(found) == 1 else None
+
+
 def script_machine(
     torch: Torch | Unknown,
     gpus: JobGpus | Unknown,
     own: OwnModel | Unknown | None,
     attention: Attention | Unknown | None,
+    interpreter: Interpreter | Unknown,
 ) -> ScriptMachine:
     """What rules on scripts may know of the machine; None where it was not read."""
     flash = [
@@ -242,7 +254,7 @@ def script_machine(
     return ScriptMachine(
         capability=gpus.lowest_capability if isinstance(gpus, JobGpus) else None,
         torch=torch.version if isinstance(torch, Torch) else None,
-        transformers=own.versions.get("transformers") if isinstance(own, OwnModel) else None,
+        transformers=_version_of("transformers", own, interpreter),
         flash_attention=flash[0] if flash else None,
         gpus=len(gpus.gpus) if isinstance(gpus, JobGpus) else None,
     )

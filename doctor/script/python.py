@@ -47,8 +47,9 @@ def read_python(
         comments = suppressions.read(source)
         return Script(path=path, kind="python", suppressions=comments, unreadable=unreadable)
     script = _script(path, "python", source, tree, launches, requirements)
-    refused = () if unreadable else _refused(tree)
-    return msgspec.structs.replace(script, unreadable=(*script.unreadable, *unreadable, *refused))
+    if not unreadable:
+        return script
+    return msgspec.structs.replace(script, unreadable=unreadable)
 
 
 def _refused(tree: ast.Module) -> tuple[Unreadable, ...]:
@@ -107,7 +108,8 @@ def _script(
     try:
         script = _walked(path, kind, source, tree, launches, requirements)
         if kind == "python":
-            script = msgspec.structs.replace(script, raising=_raising(tree, source))
+            found, refused = _raising(tree, source)
+            script = msgspec.structs.replace(script, raising=found, unreadable=refused)
         joined = inlined(tree, script)
         if joined is not None:
             other = _walked(path, kind, source, joined, launches, requirements, ast.unparse)
@@ -118,15 +120,19 @@ def _script(
     return msgspec.structs.replace(script, suppressions=suppressions.read(source))
 
 
-def _raising(tree: ast.Module, source: Source) -> tuple[Raising, ...]:
-    """What raises; a name that a comment declares for pyflakes is bound out of sight."""
-    found = raising(tree, source.span)
+def _raising(
+    tree: ast.Module, source: Source
+) -> tuple[tuple[Raising, ...], tuple[Unreadable, ...]]:
+    """What raises, and what is refused; a name that a comment declares for pyflakes is bound out
+    of sight."""
+    found, may_be_refused = raising(tree, source.span)
     lines = source.text.split("\n") if found else []
-    return tuple(
+    remaining = tuple(
         each
         for each in found
         if each.kind != "name" or "noqa: F821" not in "".join(lines[each.span.line - 1 :][:1])
     )
+    return remaining, _refused(tree) if may_be_refused else ()
 
 
 def _walked(

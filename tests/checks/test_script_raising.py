@@ -244,6 +244,28 @@ def test_the_message_names_what_is_there() -> None:
     [
         (b"import torch\nf(a=1, a=2)\n", "syntax error: keyword argument repeated: a"),
         (b"import torch\nreturn 1\n", "syntax error: 'return' outside function"),
+        (
+            b"import torch\ndef f(a, a): pass\n",
+            "syntax error: duplicate argument 'a' in function definition",
+        ),
+        (b"import torch\nwhile (yield): pass\n", "syntax error: 'yield' outside function"),
+        (
+            b"import torch\nnonlocal x\n",
+            "syntax error: nonlocal declaration not allowed at module level",
+        ),
+        (
+            b"import torch\nasync def f(): yield 1; return 2\n",
+            "syntax error: 'return' with value in async generator",
+        ),
+        (
+            b"import torch\na, *b, *c = x\n",
+            "syntax error: multiple starred expressions in assignment",
+        ),
+        (
+            b"import torch\ndef f(): return [(yield x) for x in y]\n",
+            "syntax error: 'yield' inside list comprehension",
+        ),
+        (b"import torch\nif x: continue\n", "syntax error: 'continue' not properly in loop"),
     ],
 )
 def test_what_the_compiler_refuses_is_a_syntax_error(text: bytes, reason: str) -> None:

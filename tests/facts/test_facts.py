@@ -280,3 +280,15 @@ def test_fields_of_earlier_releases_are_left_out() -> None:
     facts["torch"]["tf32_apis"] = "allow_tf32"
     with pytest.raises(ValueError, match="tf32_apis"):
         decode(msgspec.json.encode(facts))
+
+
+def test_a_script_is_judged_with_the_only_installed_version_of_a_library() -> None:
+    facts = machine(H100, torch=TORCH_2_15)
+    for installed, version in (
+        (("transformers==5.23.0", "torch==2.15.0"), "5.23.0"),
+        (("transformers==5.23.0", "transformers==4.57.1"), None),
+        (("sentence-transformers==5.1.0",), None),
+        (None, None),
+    ):
+        interpreter = msgspec.structs.replace(facts.interpreter, installed=installed)
+        assert facts.with_(interpreter=interpreter).script_machine.transformers == version

@@ -72,6 +72,8 @@ ARGUMENTS = {
     "include_tokens_per_second": "include_num_input_tokens_seen",
 }  # fmt: skip
 """Arguments of TrainingArguments that transformers 5.23 has no more, and what it has instead."""
+LATE = {"warmup_ratio", "logging_dir"}
+"""Those that 5.0 and 5.1 still have: their warning says that 5.2 removes them."""
 TRANSFORMERS = {"AdamW": "torch.optim.AdamW", "AutoModelWithLMHead": "AutoModelForCausalLM",
                 "TextDataset": "the datasets library", 
                 "LineByLineTextDataset": "the datasets library",
@@ -118,14 +120,19 @@ def deprecated_function(reading: Training) -> Iterator[Match]:
             yield Match(call.name_span, f"{call.name} is deprecated; use {instead}")
 
 
+def _installed(reading: Training) -> tuple[int, ...]:
+    """The version of transformers that is installed or required; (0,) if it is not known."""
+    version = reading.machine.transformers or pinned(reading, "transformers")
+    return release(version) if version is not None else (0,)
+
+
 def _severity(reading: Training) -> Severity | None:
     """A failure where transformers 5 is installed or required, else a note; None below 5.
 
     evaluation_strategy went within transformers 4, half a year after processing_class came: both
     in one file are a warning.
     """
-    version = reading.machine.transformers or pinned(reading, "transformers")
-    if version is not None and release(version) >= (5,):
+    if _installed(reading) >= (5,):
         return "fail"
     if reading.machine.transformers is not None or limited(reading, "transformers", (5,)):
         return None
@@ -143,13 +150,15 @@ def arguments_removed(reading: Training) -> Iterator[Match]:
 
 
 def _arguments(reading: Training) -> Iterator[tuple[Span, str]]:
+    kept = LATE if (5,) <= _installed(reading) < (5, 2) else ()
     for call in reading.named("TrainingArguments", "Seq2SeqTrainingArguments"):
-        names = [name for name in call.keywords if name in ARGUMENTS]
+        names = [name for name in call.keywords if name in ARGUMENTS and name not in kept]
         if names and call.name.startswith("transformers.") and not _is_fallback(reading, call.arms):
             text = ", ".join(f"{n} ({ARGUMENTS[n]})" if ARGUMENTS[n] else n for n in names)
             yield call.name_span, f"transformers 5 has no argument {text}"
     for call in reading.named("Trainer", "Seq2SeqTrainer"):
-        if "tokenizer" in call.keywords and call.name.startswith("transformers."):
+        known = call.name.startswith("transformers.") and not _is_fallback(reading, call.arms)
+        if known and "tokenizer" in call.keywords:
             message = "transformers 5 has no argument tokenizer (processing_class) of Trainer"
             yield call.name_span, message
 

@@ -115,19 +115,25 @@ def saved_by_all(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("save", "save_file", "save_pretrained")):
         if not _saves(reading, call, number) or _is_guarded(reading, call):
             continue
-        if any(depends_on_rank(reading, value, call) for value in call.args):
+        path = call.args[call.method != "save_pretrained"]
+        if depends_on_rank(reading, path, call):
             continue
         sites = reading.callers(call.scope)
         if call.scope and not sites:
             yield Match(call.span, message, undecided="the callers are in another file")
-        elif not any(_is_guarded(reading, site) or _outer(reading, site) for site in sites):
+        elif not any(
+            _is_guarded(reading, site)
+            or _outer(reading, site)
+            or _passes_own_path(reading, path, call.scope, site)
+            for site in sites
+        ):
             yield Match(call.span, message)
 
 
 def _saves(reading: Training, call: Call, number: int) -> bool:
     """torch.save() of something, or save_pretrained() of the model below DDP."""
     if call.method != "save_pretrained":
-        own = reading.imports_from("accelerate") and not ddp_calls(reading)
+        own = reading.imports_from("accelerate")
         model = any(other.method in ("state_dict", "unwrap_model")
                     for v in call.args[:1] for other in reading.inside(v))  # fmt: skip
         return call.name in SAVERS and len(call.args) > 1 and (not own or model)
@@ -156,6 +162,13 @@ def _is_guarded(reading: Training, call: Call) -> bool:
         )
         for test in tests
     )
+
+
+def _passes_own_path(reading: Training, path: Value, scope: int, site: Call) -> bool:
+    """The caller of a function that saves passes a path of its rank."""
+    names = [name for name in path.all_names if evaluate.is_parameter(reading, scope, name)]
+    given = [evaluate.argument_of(reading, site, scope, name) for name in names]
+    return any(value is not None and depends_on_rank(reading, value, site) for value in given)
 
 
 def _outer(reading: Training, site: Call) -> bool:

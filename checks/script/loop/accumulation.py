@@ -44,7 +44,13 @@ def not_divided(reading: Training) -> Iterator[Match]:
             or not _own_loss(reading, backward)
         ):
             continue
-        yield Match(backward.span, f"gradients of {every} batches are summed, and not divided")
+        scale = amp.scale_of(reading, backward, before[-1])
+        fix = ""
+        if scale is not None:
+            scaler, loss = reading.calls[scale], reading.loss_name(backward)
+            fix = f"Call {scaler.name}({loss} / {every}).backward()."
+        message = f"gradients of {every} batches are summed, and not divided"
+        yield Match(backward.span, message, fix=fix)
 
 
 def _every(reading: Training, step: Call, backward: Call) -> str:

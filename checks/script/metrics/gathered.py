@@ -12,12 +12,15 @@ from doctor.checks.script.ranks import ddp_calls, is_accelerator
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Assignment, Call
+
+Key = tuple[object, str]
+"""The function or class that owns a name, and the name."""
 
 
 def not_gathered(reading: Training) -> Iterator[Match]:
     prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
-    prepared = {t for n in prepares for t in reading.calls[n].targets}
+    prepared = {key for n in prepares for key in _targets(reading, reading.calls[n])}
     if prepared:
         yield from _kept_repeats(reading, prepared)
     if not reading.mentions("gather", "reduce", "process_id", "num_process", "torchmetrics"):
@@ -38,7 +41,7 @@ def _stops_apart(reading: Training) -> Iterator[Match]:
         return
     for call in reading.calls:
         function = reading.target_function(call) if call.loops and call.targets else None
-        over = {v.name for v in call.values} & shares
+        over = {reading.key(v.name, call.scope) for v in call.values} & shares
         if function is None or not over or any("rank" in t.text for t in reading.tests(call)):
             continue
         trains = calls_reached(reading, reading.scope_calls(function))
@@ -69,13 +72,15 @@ def _decides_to_stop(reading: Training, call: Call) -> bool:
     return better and waits
 
 
-def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
+def _own_share(reading: Training, loaders: set[Key]) -> Iterator[Match]:
     """A metric, or a count, over the share of one process."""
+    if not loaders:
+        return
     for call in reading.named("add_batch", "add"):
         loaded = evaluate.receivers(reading, call)
         known = [reading.calls[v.call].name for v in loaded if v.kind == "call"]
         if (
-            _over(reading, call.loops) & loaders
+            _over(reading, call) & loaders
             and known
             and all(name in ("evaluate.load", "datasets.load_metric") for name in known)
         ):
@@ -84,41 +89,48 @@ def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
         trains = set(each.loops[-1:]) & {
             loop for n in reading.backwards for loop in reading.calls[n].loops[-1:]
         }
-        read = _over(reading, each.loops)
-        read |= {n for name in read for n in _passed(reading, name, each.scope)}
-        over = each.augmented and not trains and read & loaders
-        if over and is_count(reading, each.value):
+        counts = each.augmented and not trains and is_count(reading, each.value)
+        if counts and _over(reading, each) & loaders:
             yield Match(each.span, f"{each.target} counts the share of one process only")
             return
 
 
-def _over(reading: Training, loops: tuple[int, ...]) -> set[str]:
-    """What the innermost loop reads."""
-    iterable = reading.loops[loops[-1]].iterable if loops else None
-    return set(iterable.all_names) if iterable is not None else set()
+def _over(reading: Training, place: Call | Assignment) -> set[Key]:
+    """What the innermost loop reads, also where all callers pass it for a parameter."""
+    iterable = reading.loops[place.loops[-1]].iterable if place.loops else None
+    waiting = [(name, place.scope) for name in iterable.all_names] if iterable is not None else []
+    found: set[Key] = set()
+    while waiting:
+        name, scope = waiting.pop()
+        key = reading.key(name, scope)
+        if key in found:
+            continue
+        found.add(key)
+        if scope and evaluate.is_parameter(reading, scope, name):
+            for site in reading.callers(scope):
+                given = evaluate.argument_of(reading, site, scope, name)
+                if given is not None and given.kind == "name":
+                    waiting.append((given.name, site.scope))
+    return found
 
 
-def _passed(reading: Training, name: str, scope: int) -> set[str]:
-    """What all calls of a function pass for its parameter."""
-    sites = [reading.calls[n] for n in reading.call_sites.get(scope, ()) if scope]
-    given = [evaluate.argument_of(reading, site, scope, name) for site in sites
-             if evaluate.is_parameter(reading, scope, name)]  # fmt: skip
-    return {value.name for value in given if value is not None and value.kind == "name"}
+def _targets(reading: Training, call: Call) -> set[Key]:
+    return {reading.key(target, call.scope) for target in call.targets}
 
 
-def _sampled(reading: Training) -> set[str]:
+def _sampled(reading: Training) -> set[Key]:
     """Loaders of a DistributedSampler in a file with DDP."""
-    found: set[str] = set()
+    found: set[Key] = set()
     for n, call in reading.numbered(reading.methods("DataLoader") if ddp_calls(reading) else ()):
         made = evaluate.options(reading, call.keywords.get("sampler"), call)
         if made and all(
             v.kind == "call" and reading.calls[v.call].method == "DistributedSampler" for v in made
         ):
-            found |= set(call.targets) or _assigned_of(reading, n)
+            found |= _targets(reading, call) or _assigned_of(reading, n)
     return found
 
 
-def _assigned_of(reading: Training, number: int) -> set[str]:
+def _assigned_of(reading: Training, number: int) -> set[Key]:
     """The names that callers give to what a function of this file returns."""
     function = reading.calls[number].scope
     returns = reading.function(function).returns if function else ()
@@ -127,10 +139,15 @@ def _assigned_of(reading: Training, number: int) -> set[str]:
         return set()
     parts = returns[0].items if returns[0].kind == "list" else returns
     places = [n for n, part in enumerate(parts) if part.kind == "call" and part.call == number]
-    return {site.targets[n] for site in sites for n in places if len(site.targets) == len(parts)}
+    return {
+        reading.key(site.targets[n], site.scope)
+        for site in sites
+        for n in places
+        if len(site.targets) == len(parts)
+    }
 
 
-def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
+def _kept_repeats(reading: Training, prepared: set[Key]) -> Iterator[Match]:
     """gather() keeps the samples that fill the last batch; gather_for_metrics() drops them."""
     if reading.mentions("gather_for_metrics", "remainder", "samples_seen", "even_batches"):
         return
@@ -146,7 +163,7 @@ def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
             if scope == call.scope
             for part in flatten([value])
         )
-        over = is_accelerator(reading, call) and _over(reading, call.loops) & prepared
+        over = is_accelerator(reading, call) and _over(reading, call) & prepared
         if over and outputs and not trains and not cut:
             yield Match(call.span, "gather() keeps the samples that fill up the last batch")
             return

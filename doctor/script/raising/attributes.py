@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Iterator
 
 from doctor.facts.script import Raising
+from doctor.script.parts import parts_of
 from doctor.script.raising.scopes import FUNCTIONS
 from doctor.script.raising.signatures import Definition, Definitions, Position, is_guarded
 
@@ -164,4 +165,4 @@ def _within(method: Definition) -> Iterator[ast.AST]:
         if isinstance(node, FUNCTIONS) and any(each.arg == "self" for each in node.args.args):
             continue
         yield node
-        waiting += reversed([*ast.iter_child_nodes(node)])
+        waiting += reversed(parts_of(node))

@@ -20,18 +20,16 @@ ASKING = {"hasattr", "getattr", "setattr", "delattr"}
 OWN = {"__dict__", "_get_kwargs", "_get_args"}
 
 
-def unknown_options(
-    tree: ast.Module, names: Names, scopes: list[Scope], span: Position
-) -> Iterator[Raising]:
+def unknown_options(names: Names, scopes: list[Scope], span: Position) -> Iterator[Raising]:
     """args.name where no add_argument of the file makes it; the first of each name."""
     parents = names.parents
     declared = _declared(names.calls)
     if not declared:
         return
     spaces = _namespaces(scopes, parents, scopes[0])
-    if not spaces or _grows(tree, names.calls, scopes, spaces):
+    if not spaces or _grows(names, scopes, spaces):
         return
-    given = names.stored | _asked(tree, names.calls)
+    given = names.stored | _asked(names)
     reported: set[str] = set()
     for scope in scopes:
         for use in scope.uses:
@@ -162,8 +160,7 @@ def _passed(
 
 
 def _grows(
-    tree: ast.Module,
-    calls: list[ast.Call],
+    every: Names,
     scopes: list[Scope],
     spaces: set[tuple[Scope | None, str]],
 ) -> bool:
@@ -171,16 +168,16 @@ def _grows(
     names = {name for _, name in spaces}
     own = {name for name, nodes in scopes[0].bindings.items()
            if all(isinstance(each, ast.FunctionDef) for each in nodes)}  # fmt: skip
-    parsers = {each.id for node in ast.walk(tree) if isinstance(node, ast.Assign)
+    parsers = {each.id for node in every.parents if isinstance(node, ast.Assign)
                and isinstance(node.value, ast.Call) and _method(node.value) in PARSERS
                for each in node.targets if isinstance(each, ast.Name)}  # fmt: skip
-    parsers |= _received(calls, parsers, scopes[0])
+    parsers |= _received(every.calls, parsers, scopes[0])
     imports = (ast.Import, ast.ImportFrom)
     imported = {name for name, nodes in scopes[0].bindings.items()
                 if any(isinstance(each, imports) for each in nodes)}  # fmt: skip
-    if any(_is_kept(node, names, imported) for node in ast.walk(tree)):
+    if any(_is_kept(node, names, imported) for node in every.parents):
         return True
-    for call in calls:
+    for call in every.calls:
         method = _method(call)
         values = [*call.args, *(each.value for each in call.keywords)]
         whole = {each.id for each in values if isinstance(each, ast.Name)}
@@ -190,7 +187,7 @@ def _grows(
         if (whole & parsers or (whole & names and method not in READ_ONLY)) and not ours:
             return True
     return any(
-        isinstance(node, ast.Attribute) and node.attr == "__dict__" for node in ast.walk(tree)
+        isinstance(node, ast.Attribute) and node.attr == "__dict__" for node in every.parents
     )
 
 
@@ -219,13 +216,13 @@ def _is_kept(node: ast.AST, names: set[str], imported: set[str]) -> bool:
     )
 
 
-def _asked(tree: ast.Module, calls: list[ast.Call]) -> set[str]:
+def _asked(names: Names) -> set[str]:
     """Attributes that the file asks for by name, of whatever object."""
     found: set[str] = set()
-    for call in calls:
+    for call in names.calls:
         if _method(call) in ASKING:
             found |= {str(each.value) for each in call.args if isinstance(each, ast.Constant)}
-    for node in ast.walk(tree):
+    for node in names.parents:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             found |= {str(node.left.value)} if isinstance(node.left, ast.Constant) else set()
     return found

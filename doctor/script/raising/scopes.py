@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from doctor.script.parts import parts_of
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-SCOPES = (*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS)
+SCOPES = frozenset({*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS})
 BINDING = {
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Global,
     ast.Nonlocal, ast.NamedExpr, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping,
@@ -86,7 +88,7 @@ def scopes_of(tree: ast.Module, names: Names) -> list[Scope]:
     waiting: list[tuple[ast.AST, Scope]] = [(each, module) for each in reversed(tree.body)]
     while waiting:
         node, scope = waiting.pop()
-        if not isinstance(node, SCOPES):
+        if type(node) not in SCOPES:
             _plain(node, scope, module, names, waiting)
             continue
         _enter(node, scope, module)
@@ -108,19 +110,18 @@ def _plain(
     waiting: list[tuple[ast.AST, Scope]],
 ) -> None:
     """A node that opens no scope; the commonest kinds come first, for speed."""
-    if isinstance(node, ast.Name):
-        _enter_name(node, scope, module)
-    elif isinstance(node, ast.Attribute):
-        if type(node.ctx) is not ast.Load:
-            names.stored.add(node.attr)
-        names.parents[node.value] = node
-        waiting.append((node.value, scope))
-    elif not isinstance(node, ast.Constant):
-        if isinstance(node, ast.Call):
-            names.calls.append(node)
-        elif type(node) in BINDING:
+    kind = type(node)
+    if kind is ast.Name:
+        _enter_name(node, scope, module)  # type: ignore[arg-type]
+    elif kind is not ast.Constant:
+        if kind is ast.Call:
+            names.calls.append(node)  # type: ignore[arg-type]
+        elif isinstance(node, ast.Attribute):
+            if type(node.ctx) is not ast.Load:
+                names.stored.add(node.attr)
+        elif kind in BINDING:
             _enter(node, scope, module)
-        for part in _parts(node):
+        for part in reversed(parts_of(node)):
             names.parents[part] = node
             waiting.append((part, scope))
 
@@ -139,20 +140,7 @@ def _children(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
         first = node.generators[0].iter
         yield from ((each, each is not first) for each in _in_comprehension(node))
     else:
-        yield from ((each, True) for each in _parts(node))
-
-
-def _parts(node: ast.AST) -> list[ast.AST]:
-    """The parts of a node, the last first; contexts and operators hold no names."""
-    found: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if isinstance(value, list):
-            found += [each for each in value if isinstance(each, ast.AST)]
-        elif isinstance(value, ast.AST) and name not in ("ctx", "op"):
-            found.append(value)
-    found.reverse()
-    return found
+        yield from ((each, True) for each in reversed(parts_of(node)))
 
 
 def _annotate(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from doctor.facts.script import Raising, Span
+from doctor.script.parts import parts_of
 from doctor.script.raising.scopes import Scope, enclosing
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -211,7 +212,7 @@ def _returned(called: Definition) -> set[int | None]:
             found.add(
                 len(node.value.elts) if written and isinstance(node.value, ast.Tuple) else None
             )
-        waiting.extend(ast.iter_child_nodes(node))
+        waiting += parts_of(node)
     return found
 
 
