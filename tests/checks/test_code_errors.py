@@ -24,7 +24,7 @@ MESSAGES = {
     "ValueError: Error initializing torch.distributed using env:// rendezvous: environment "
     "variable RANK expected, but not set": "WORLD_SIZE=1",
     "RuntimeError: Error(s) in loading state_dict for Sequential: size mismatch for 2.weight: "
-    "copying a param with shape torch.Size([5, 16]) from checkpoint": "model that wrote it",
+    "copying a param with shape torch.Size([5, 16]) from checkpoint": "Build the model as it was",
     "UnpicklingError: Weights only load failed. In PyTorch 2.6, we changed": "add_safe_globals",
     "RuntimeError: One of the differentiated Tensors does not require grad": "requires_grad_()",
     "RuntimeError: element 0 of tensors does not require grad and does not have": "trainable",
