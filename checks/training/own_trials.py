@@ -226,7 +226,7 @@ def _may_be_heads(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     if len(before) != 3 or after != before[::-1]:
         return False
     small, large = sorted((before[0], before[2]))
-    return large % small == 0
+    return small > 0 and large % small == 0
 
 
 def _exchanging(before: tuple[int, ...], after: tuple[int, ...]) -> str:

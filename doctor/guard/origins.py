@@ -59,7 +59,8 @@ def _beside(node: Foreign, names: Set[str], before: List[Foreign]) -> Found:
         made = all(parent is not None for parent, _ in node.next_functions)
         made = made or not all(hasattr(e, "variable") or kind(e) in LAYOUT for e in before)
         inputs = () if made else (getattr(node, name) for name in sorted(names & INPUTS))
-        return "in", weakref.ref(own), next((bad_rows(saved.data) for saved in inputs), "")
+        rows = (bad_rows(saved.data) for saved in inputs)
+        return "in", weakref.ref(own), next(filter(None, rows), "")
     if node.next_functions[0][0] is None and not names & RESULTS:
         return NONE  # a constant
     found = next((each.variable for each in before if hasattr(each, "variable")), None)
@@ -67,10 +68,12 @@ def _beside(node: Foreign, names: Set[str], before: List[Foreign]) -> Found:
 
 
 def bad_rows(tensor: Foreign) -> str:
-    """ "1 value of [16, 10], first in row 0": those that are NaN or Inf."""
+    """ "1 value of [16, 10], first in row 0": those that are NaN or Inf, "" for none."""
     bad = (tensor.detach() != tensor) | (tensor == math.inf)
     rows = bad.reshape(bad.shape[0] if bad.dim() else 1, -1).any(1)
     count = int(bad.sum())
+    if not count:
+        return ""
     return (
         f"{count} value{'s' * (count > 1)} of {list(bad.shape)}, first in row "
         f"{int(rows.nonzero()[0])}"

@@ -217,10 +217,10 @@ def test_equal_rows_are_found_by_their_content() -> None:
 
     content = rows.Content()
     texts = ["a text of a river", "a  text of a river\n", "another text of the sea"]
-    for text, label in zip(texts, (0, 1, 0), strict=True):
+    for number, (text, label) in enumerate(zip(texts, (0, 1, 0), strict=True)):
         made = row_contents.row_of({"text": text, "label": label, "id": 1})
         assert made is not None
-        content.add(made)
+        content.add(made, number)
     record = rows.repeats(content)
     assert record["repeated"] == 1
     assert record["conflicting"] == 1

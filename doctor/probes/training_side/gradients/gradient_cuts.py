@@ -28,6 +28,8 @@ READERS = ("item", "tolist", "numpy", "__float__", "__int__", "__array__", "__in
 """Functions whose result is a number or an array."""
 SHAPED_ALIKE = re.compile(r"(zeros|ones|rand|randn|randint|empty|full)_like|new_\w+|size|dim|shape")
 """Functions that read the shape of their input only."""
+OF_VARIABLE = "detach.default"
+"""What Variable(value) runs below the functions of Python; `Paths.copied` sees its result."""
 MOST = 3
 """Places per parameter."""
 
@@ -150,13 +152,13 @@ class Paths(TorchFunctionMode):
         if self._inside:  # an autograd function runs without a graph, and returns one
             self._inside[-1] |= live
             return
-        with_graph = [each for each in results if each.requires_grad]
+        with_graph = [each for each in results if self._has_path(each)]
         for each in with_graph:
             self._live[id(each)] = self._live.get(id(each), set()) | live
             self._held.append(each)
         if not with_graph and not results and name not in READERS:
             return
-        if SHAPED_ALIKE.fullmatch(name):
+        if SHAPED_ALIKE.fullmatch(name) or name == OF_VARIABLE:
             return
         (place, code), _ = places.innermost()
         sampled = "sample()" * (not with_graph and places.in_sample())
@@ -167,6 +169,21 @@ class Paths(TorchFunctionMode):
                 self.choices.update(dict.fromkeys(live, ("indices", *where)))
         else:
             self._cut(kind_of(name, results), where, live, results)
+
+    def _has_path(self, value: torch.Tensor) -> bool:
+        """torch.tensor(..., requires_grad=True) makes a leaf, behind which nothing trains."""
+        new = value.grad_fn is None and id(value) not in self._live and torch.is_grad_enabled()
+        return value.requires_grad and not new
+
+    def copied(self, loss: torch.Tensor) -> bool:
+        """Whether a leaf that the loss depends on has the numbers of a value with a graph, as
+        Variable(value, requires_grad=True), which no function mode sees."""
+        leaves = graphs.leaves(loss.grad_fn)
+        new = [each for each in leaves if not isinstance(each, torch.nn.Parameter)]
+        new += [loss] if loss.grad_fn is None else []
+        addresses = {observing.storage_address(each) for each in new}
+        values = (each for each in self._held if each.grad_fn is not None)
+        return any(observing.storage_address(each) in addresses for each in values)
 
     def _cut(self, kind: str, where: Any, live: Set[str], results: Sequence[torch.Tensor]) -> None:
         """Note a result without graph; of a detached one also the expression in its line."""
@@ -252,15 +269,20 @@ def ends(paths: Paths, names: Set[str], loss: torch.Tensor) -> List[Dict[str, An
     paths.end()
     reaching = {paths.replaced.get(key, key) for key in paths.flow.of(loss)}
     places: Dict[Key, Set[str]] = {}
-    chosen = paths.chosen.values()
+    chosen, copied = paths.chosen.values(), paths.copied(loss)
     for name in sorted(names):
         keys = [key for key, held in paths.cuts.items() if name in held]
+        if copied and all(key[0] == "indices" for key in keys):
+            keys = []
         certain = [key for key in keys if key[0] != "indices" or key in chosen] or keys
         if reached := [key for key in keys if key in reaching]:
             certain = reached + [key for key in keys if key[0] == "number" and key not in reached]
         if not keys and name in paths.last:
             last, choice = paths.last[name], paths.choices.get(name)
             certain = [choice if choice and choice[1:] == last[1:] else last]
+            if copied:
+                remark = "it copies the result of %s" % last[1]
+                certain = [("constant", "Variable", *last[2:5], remark, True)]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
     cuts: List[Dict[str, Any]] = records(places)
