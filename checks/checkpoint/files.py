@@ -74,8 +74,12 @@ def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
     if kind in ("damaged", "missing", "disguised") and (saved or checkpoint.siblings):
         return OWN_FIX
     if kind == "empty" and not checkpoint.contents.tensors:
-        return REPLACED_FIX * checkpoint.layout.endswith("PEFT adapter") + NO_TENSOR_FIX
+        return REPLACED_FIX * _is_adapter_without_tensors(checkpoint) + NO_TENSOR_FIX
     return FIXES.get(kind)
+
+
+def _is_adapter_without_tensors(checkpoint: Checkpoint) -> bool:
+    return checkpoint.layout.endswith("PEFT adapter") and not checkpoint.contents.tensors
 
 
 OF_INDEX = ("huggingface-hub-4728",)
@@ -96,8 +100,7 @@ def _sources(first: Problem, checkpoint: Checkpoint) -> tuple[str, ...]:
         return OF_POINTERS
     if first.kind == "damaged" and first.file.endswith(".safetensors"):
         return ("safetensors-format",)
-    none = first.kind == "empty" and not checkpoint.contents.tensors
-    replaced = none and checkpoint.layout.endswith("PEFT adapter")
+    replaced = first.kind == "empty" and _is_adapter_without_tensors(checkpoint)
     return ("peft-286",) * replaced + SOURCES.get(first.kind, ())
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Iterator, Tuple
 
 from .epoch_orders import EpochOrders, Order
 from .foreign import Foreign
+from .origins import first_row
 from .switch import raise_of_a_signal
 from .thresholds import READ_EVERY
 
@@ -140,10 +141,9 @@ class Batches:
 
 def _row(tensor: Tensor, indices: Foreign) -> str:
     """The first row that is not finite, and the index of its sample in the dataset."""
-    length = tensor.shape[0] if tensor.dim() else 1
-    rows = (~tensor.detach().float().isfinite()).reshape(length, -1).any(1)
-    row = int(rows.nonzero()[0])
-    known = isinstance(indices, (list, tuple)) and len(indices) == len(rows)
+    row = first_row(~tensor.detach().float().isfinite())
+    count = tensor.shape[0] if tensor.dim() else 1
+    known = isinstance(indices, (list, tuple)) and len(indices) == count
     return f", row {row}" + (f", sample {indices[row]} of the dataset" if known else "")
 
 

@@ -70,14 +70,17 @@ def _beside(node: Foreign, names: Set[str], before: List[Foreign]) -> Found:
 def bad_rows(tensor: Foreign) -> str:
     """ "1 value of [16, 10], first in row 0": those that are NaN or Inf, "" for none."""
     bad = (tensor.detach() != tensor) | (tensor == math.inf)
-    rows = bad.reshape(bad.shape[0] if bad.dim() else 1, -1).any(1)
     count = int(bad.sum())
     if not count:
         return ""
-    return (
-        f"{count} value{'s' * (count > 1)} of {list(bad.shape)}, first in row "
-        f"{int(rows.nonzero()[0])}"
-    )
+    values = f"{count} value{'s' * (count > 1)} of {list(bad.shape)}"
+    return f"{values}, first in row {first_row(bad)}"
+
+
+def first_row(marked: Foreign) -> int:
+    """The number of the first row that has a marked value."""
+    rows = marked.reshape(marked.shape[0] if marked.dim() else 1, -1).any(1)
+    return int(rows.nonzero()[0])
 
 
 def _own(node: Foreign) -> Foreign:

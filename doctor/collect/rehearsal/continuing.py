@@ -36,10 +36,10 @@ def save_steps(first: RehearsedRun) -> tuple[int, ...]:
     return tuple(sorted({each.step for each in first.saved if each.step}))[:MOST_HASHED]
 
 
-def saved_before_end(first: RehearsedRun) -> bool:
-    """Whether steps followed a save, so that a run which failed later can be stopped and continued
-    all the same."""
-    return any(step < first.steps for step in save_steps(first))
+def saves_before_end(first: RehearsedRun) -> list[int]:
+    """The steps of saves that further steps followed: a run that failed later can be stopped and
+    continued all the same."""
+    return [step for step in save_steps(first) if step < first.steps]
 
 
 def stop_step(first: RehearsedRun) -> int:
@@ -51,8 +51,7 @@ def stop_step(first: RehearsedRun) -> int:
     texts show then.
     """
     steps = first.steps
-    saves = [step for step in save_steps(first) if step < steps]
-    if saves:
+    if saves := saves_before_end(first):
         named = {e.step for e in first.saved if not e.path or e.step in _numbers(_name(e.path))}
         longer = [e for e in saves if len(str(e)) > len(str(saves[0])) and e in named]
         middle = [e for e in saves[: len(saves) // 2 + 1] if e + AFTER <= steps]

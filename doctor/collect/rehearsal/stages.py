@@ -186,7 +186,7 @@ class _Stages:
         """Why no further run is begun, "" if one is."""
         if first.cut:
             return "the run did not end within --budget: give the command fewer steps"
-        if first.code and not continuing.saved_before_end(first):
+        if first.code and not continuing.saves_before_end(first):
             return "the run failed before a step that follows a save"
         if not self.takes_output:
             return (

@@ -47,7 +47,7 @@ class Columns:
         missing = len(self.names) - len(cells)
         if not self.names or missing < 0 or not NUMBER.fullmatch(cells[0]):
             return None
-        if missing and not GAP.search(lower.strip()):  # which one it is cannot be told
+        if missing and not GAP.search(lower.strip()):  # which one it is is not known
             return None
         counts = self.names[0] in STEPS and cells[0].isdigit()
         values = self._values(cells)

@@ -637,7 +637,7 @@ def healthy_positions():
 
 
 def healthy_positions_of_steps_that_come_first():
-    """[length 6, samples 5]: a label for each token, and no layer that is told the order."""
+    """[length 6, samples 5]: a label for each token, and no layer that states the order."""
     table = nn.Parameter(torch.randn(9, 1, 8))
     batch = torch.randn(6, 5, 8), torch.randint(3, (6, 5))
     run = lambda m, x: m.h(x + m.table[: len(x)]).transpose(1, 2)

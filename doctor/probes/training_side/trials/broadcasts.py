@@ -176,11 +176,11 @@ class Arithmetic(outputs.Watch):
 
 def _come_first(subject: Subject) -> bool:
     """Whether the first dimension is known to count samples and not steps, [length, samples]: a
-    tensor has one value for each, in no order, or a layer is told so."""
+    tensor has one value for each, in no order, or a layer states it."""
     each = [e for e in containers.tensors(subject.batch).values() if e.dim() == 1]
     unordered = any(bool((e[1:] <= e[:-1]).any()) for e in each)
-    told = (getattr(layer, "batch_first", False) is True for layer in subject.module.modules())
-    return unordered or any(told)
+    stated = (getattr(layer, "batch_first", False) is True for layer in subject.module.modules())
+    return unordered or any(stated)
 
 
 def _is_crossed(shapes: Tuple[Tuple[int, ...], ...], count: int) -> bool:
