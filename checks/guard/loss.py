@@ -8,6 +8,7 @@ from doctor.checks.guard.observed import (
     total,
     unless_unlabelled,
 )
+from doctor.errors.tables import symptoms_inputs
 from doctor.facts.guard import Guarded
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
 
@@ -247,12 +248,6 @@ FALLS = Check(
     sources=("ps-P17", "ps-P12"),
 )
 
-LOGITS = (
-    "Give the loss the output of the last layer, without an activation: it applies its own. Apply "
-    "softmax() or sigmoid() only to report probabilities."
-)
-
-
 FITS = Check(
     code="GRD029",
     slug="loss-fits-output",
@@ -273,7 +268,7 @@ FITS = Check(
         "30 ratios of new and old probabilities, which are clipped, are exactly 1 on data that "
         "were used before",
     ),
-    fix=LOGITS,
+    fix=symptoms_inputs.SOFTMAX_TWICE.fix,
     owner=Owner.JOB,
     judge=observed(
         "GRD029",
@@ -284,20 +279,14 @@ FITS = Check(
             none="no loss of torch.nn.functional was found in the graphs of the first losses",
         ),
         {
-            "logarithms": "Apply log_softmax() over the classes before nll_loss() or ctc_loss(), "
-            "or use cross_entropy(), which gets the logits.",
-            "axis": "Pass the dimension of the classes: log_softmax(x, dim=1), or dim=-1 where "
-            "they are last.",
+            "logarithms": symptoms_inputs.NO_LOGARITHMS,
+            "axis": symptoms_inputs.OVER_SAMPLES,
             "one-class": "Use one output with binary_cross_entropy_with_logits(), or two outputs.",
-            "range": "Scale the targets to the range of the output, leave out the last activation, "
-            "or choose one whose range fits: tanh() for -1 to 1, none for standardized values.",
-            "targets": "Scale the targets to 0 and 1: divide masks of 0 and 255 by 255, map labels "
-            "of -1 and 1 by (y + 1) / 2, use one_hot() for several classes. Leave out missing "
-            "labels by reduction='none' and a mask.",
+            "range": symptoms_inputs.BOUNDED,
+            "targets": symptoms_inputs.TARGETS,
             "ratio": "Compute the old log-probabilities once, when the data are collected, and "
             "keep them with the data for all epochs of updates. An old policy must be a copy.",
-            "broadcast": "Give both the same shape: prediction.squeeze(-1), or "
-            "target.unsqueeze(-1) where the prediction is [N, 1].",
+            "broadcast": symptoms_inputs.AGAINST_ALL,
         },
     ),
     limits="that the targets are right, nor anything of a model that torch.compile runs.",

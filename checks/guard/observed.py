@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.errors.cause import Cause
 from doctor.facts.data import Data
 from doctor.facts.guard import Guarded, GuardedProcess
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, unknown, warn
@@ -23,15 +25,16 @@ VERDICTS = {"fail": fail, "warn": warn, "note": note}
 def observed(
     code: str,
     coverage: Coverage,
-    fixes: Mapping[str, str] | None = None,
+    fixes: Mapping[str, str | Cause] | None = None,
     *,
     origin: bool = False,
     with_all: bool = False,
 ) -> Callable[[Guarded], Verdict]:
     """A judge for the alarms with this code.
 
-    `fixes` are remedies by the alarm's cause. `origin` adds where the first non-finite value came
-    from. `with_all`: only --all evaluates what no alarm says.
+    `fixes` are remedies, or rows that have one, by the alarm's cause. `origin`
+    adds where the first non-finite value came from. `with_all`: only --all evaluates what no alarm
+    says.
     """
 
     def judge(guard: Guarded) -> Verdict:
@@ -47,7 +50,7 @@ def observed(
 
 
 def alarmed(
-    guard: Guarded, code: str, fixes: Mapping[str, str], *, origin: bool = False
+    guard: Guarded, code: str, fixes: Mapping[str, str | Cause], *, origin: bool = False
 ) -> Verdict | None:
     """The verdict of the worst, earliest alarm; None without any."""
     alarms = [
@@ -69,7 +72,12 @@ def alarmed(
     again = f"; at least {alarm.count:,} times" if alarm.count > 1 else ""
     source = f"; {shown(process.origin, 300)}" if origin and process.origin else ""
     summary = f"{where}: {shown(alarm.text, 500)}{source}{again}"
-    return VERDICTS[alarm.status](summary, fix=fixes.get(alarm.cause))
+    match fixes.get(alarm.cause):
+        case Cause() as row:
+            verdict = VERDICTS[alarm.status](summary, fix=row.fix)
+            return replace(verdict, sources=row.sources, causes=(row.id,))
+        case fix:
+            return VERDICTS[alarm.status](summary, fix=fix)
 
 
 def unless_unlabelled(judge: Callable[[Guarded], Verdict]) -> GuardJudge:

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from doctor.errors.cause import Cause
+from doctor.errors.tables import symptoms_inputs
 from doctor.facts.own_model import Trend
 
 
-def misused(trend: Trend) -> tuple[str, str] | None:
-    """The first one, and its fix."""
+class Shown(NamedTuple):
+    """A fault that steps show: what was observed, its fix, and its row, if it has one."""
+
+    text: str
+    fix: str
+    row: Cause | None = None
+
+
+def misused(trend: Trend) -> Shown | None:
+    """The first one."""
     misuse = next((each for each in trend.misused if each.kind in MISUSES), None)
     if misuse is None:
         return None
-    text, fix = MISUSES[misuse.kind]
+    text, known = MISUSES[misuse.kind]
     shapes = " and ".join(str(list(shape)) for shape in misuse.shapes)
-    return text.format(function=misuse.function, shapes=shapes), fix
+    text = text.format(function=misuse.function, shapes=shapes)
+    return Shown(text, known) if isinstance(known, str) else Shown(text, known.fix, known)
 
 
 def fix_of_last_activation(trend: Trend | None) -> str:
     """The fix for an activation that cannot reach the targets, which comes before any other of a
     gradient that is 0 there; "" if there is none."""
     kinds = {each.kind for each in trend.misused} if trend else set()
-    return MISUSES["bounded"][1] if "bounded" in kinds else ""
+    return symptoms_inputs.BOUNDED.fix if "bounded" in kinds else ""
 
 
-LOGITS_FIX = (
-    "Return the logits from the model and let the loss apply the activation; apply softmax or "
-    "sigmoid for predictions only."
-)
-MISUSES = {
+MISUSES: dict[str, tuple[str, str | Cause]] = {
     "softmax": (
         "{function} gets the output of a softmax, or a mean of such, and applies log_softmax "
         "itself; required: logits",
-        f"{LOGITS_FIX} Probabilities that are a weighted mean belong into "
-        "nll_loss(p.clamp(min=1e-8).log(), labels).",
+        symptoms_inputs.SOFTMAX_TWICE,
     ),
     "sigmoid": (
         "{function} gets the output of a sigmoid, and applies it itself; required: logits",
-        LOGITS_FIX,
+        symptoms_inputs.SOFTMAX_TWICE,
     ),
     "relu": (
         "{function} gets the output of a ReLU, so that no logit is below 0 and a class whose logit "
@@ -45,14 +53,12 @@ MISUSES = {
     "no log-probabilities": (
         "the input of {function} is not the output of log_softmax: its exponentials do not sum to "
         "1 in each row; required: log-probabilities",
-        "Pass logits.log_softmax(dim) over the classes, in the place of softmax or of the logits: "
-        "the first argument of nll_loss, kl_div and ctc_loss are log-probabilities. For classes "
-        "nn.CrossEntropyLoss on the logits does both.",
+        symptoms_inputs.NO_LOGARITHMS,
     ),
     "broadcast": (
         "{function} compares every row with every target: it broadcasts the shapes {shapes}; "
         "required: equal shapes",
-        "Give both the same shape: squeeze(-1) on that of [n, 1], or unsqueeze(-1) on the other.",
+        symptoms_inputs.AGAINST_ALL,
     ),
     "one row": (
         "{function} compares one row, which was computed of all samples, with the target of each: "
@@ -75,18 +81,16 @@ MISUSES = {
         "a softmax over the samples (dim 0) takes the place of one over the classes: the loss "
         "reads the values of the labels from it in {function}; required: each sample's values "
         "sum to 1",
-        "Normalize over the classes: logits.log_softmax(dim=1), or pass the logits to "
-        "nn.CrossEntropyLoss.",
+        symptoms_inputs.OVER_SAMPLES,
     ),
     "targets": (
         "{function} gets targets outside of [0, 1]; required: probabilities",
-        "Divide the targets by their maximum (masks of 0 and 255 by 255), or compare them: "
-        "(mask > 0).float().",
+        symptoms_inputs.TARGETS,
     ),
     "bounded": (
         "the input of {function} is the output of an activation (ReLU, sigmoid, tanh, softplus or "
         "softmax) that cannot reach at least 10 % of the targets",
-        "Remove the activation behind the last layer, or bring the targets into its range.",
+        symptoms_inputs.BOUNDED,
     ),
     "several": (
         "rows of the targets of {function} have several classes; required: one class, or "
@@ -128,4 +132,4 @@ MISUSES = {
         "Remove the minus sign in front of the loss: the optimizer minimizes what is returned.",
     ),
 }
-"""Kind of a misuse -> its description, and its fix."""
+"""Kind of a misuse -> its description, and its fix or the row that has it."""

@@ -47,9 +47,16 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
         return exploded(verdict)
     if named := inverted_masks(trend) or tried.named(own.trials):
         return warn(f"{named[0]}; {verdict.summary}", fix=named[1])
-    if problem := cause_in_losses(trend, steps, losses) or too_fast(own, steps, trend):
-        text, fix = problem
-        return warn(f"{text}; {verdict.summary}", fix=fix)
+    if shown := cause_in_losses(trend, steps, losses):
+        row = shown.row
+        return warn(
+            f"{shown.text}; {verdict.summary}",
+            fix=shown.fix,
+            sources=row.sources if row else (),
+            causes=(row.id,) if row else (),
+        )
+    if problem := too_fast(own, steps, trend):
+        return warn(f"{problem[0]}; {verdict.summary}", fix=problem[1])
     notes = [*_notes(own, losses), *tried.notes(own.trials)]
     return replace(verdict, summary="; ".join([verdict.summary, *notes]))
 

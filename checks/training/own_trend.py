@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from doctor._util.units import listed, shown
-from doctor.checks.training.own_misuses import misused
+from doctor.checks.training.own_misuses import Shown, misused
 from doctor.checks.training.own_optimizer import is_scale_free
 from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
@@ -56,8 +56,8 @@ def explodes(losses: list[float]) -> bool:
     return bool(losses) and highest > DIVERGED * max(1.0, abs(losses[0]))
 
 
-def cause_in_losses(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
-    """The first fault that the losses show, and its fix."""
+def cause_in_losses(trend: Trend, steps: Smoke, losses: list[float]) -> Shown | None:
+    """The first fault that the losses show."""
     judges = (
         _scaled,
         _diverges,
@@ -68,7 +68,8 @@ def cause_in_losses(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[st
         _rises,
         _is_steep,
     )
-    return next((found for judge in judges if (found := judge(trend, steps, losses))), None)
+    shown = (judge(trend, steps, losses) for judge in judges)
+    return next((Shown(*found) for found in shown if found), None)
 
 
 def _scaled(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:

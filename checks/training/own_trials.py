@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from doctor.errors.tables import symptoms_inputs
 from doctor.facts.own_model import Trial
 
 FOUND = {
     "broadcast": (
         "the output of a Linear is compared with every target: {operation}",
-        "Give both the same shape: squeeze(-1) on that of [n, 1], or unsqueeze(-1) on the other.",
+        symptoms_inputs.AGAINST_ALL.fix,
     ),
     "crossed": (
         "a value for each sample meets another dimension, which has as many entries by chance, so "

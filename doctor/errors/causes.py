@@ -16,7 +16,7 @@ ORDER = """
     limits memory rocm cuda gpu kernels links communication processes sharding shapes layers types
     devices losses graph modules schedules datasets data model_files transformers values
     environment mixtures packages compilation files factory precision scaler statements
-    symptoms_policy symptoms_metrics symptoms_loss symptoms_memory symptoms_speed
+    symptoms_policy symptoms_metrics symptoms_inputs symptoms_loss symptoms_memory symptoms_speed
     symptoms_slowness symptoms_model symptoms_kinds symptoms_data circumstances conditions
     settings_training settings_learning settings_failures notices harmless
 """

@@ -232,6 +232,9 @@ def _beginning(word: str) -> str:
 @functools.cache
 def rows() -> tuple[Cause, ...]:
     """All symptoms, those that say more about a thing first."""
-    names = ("policy", "metrics", "loss", "memory", "speed", "slowness", "model", "kinds", "data")
+    names = (
+        "policy", "metrics", "inputs", "loss", "memory", "speed", "slowness", "model", "kinds",
+        "data",
+    )  # fmt: skip
     tables = (import_module(f"doctor.errors.tables.symptoms_{each}") for each in names)
     return tuple(row for table in tables for row in table.ROWS)

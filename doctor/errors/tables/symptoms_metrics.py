@@ -27,23 +27,6 @@ ROWS = (
         role="symptom",
         commands=("doctor lint train.py",),
     ),
-    Cause(id="softmax-twice",
-        words=(
-            "softmax|log_softmax cross_entropy|crossentropy|crossentropyloss|nn.crossentropyloss",
-            "sigmoid bcewithlogits|bcewithlogitsloss|bce_with_logits|with_logits",
-        ),
-        examples=(
-            "softmax in forward and CrossEntropyLoss",
-            "sigmoid before BCEWithLogitsLoss",
-        ),
-        why="CrossEntropyLoss and BCEWithLogitsLoss contain the softmax or the sigmoid: applied "
-            "twice, outputs are pressed together, gradients are small, and the loss cannot come "
-            "near 0.",
-        fix="Return the logits from forward, without softmax or sigmoid; apply it only to "
-            "predictions.",
-        role="symptom",
-        commands=("doctor lint train.py", "doctor run --model FILE.py:factory",),
-    ),
     Cause(id="accumulation-differs",
         words=(
             "accumulat @bad|@not|higher|different|equal|equivalent|match|large|larger|"
