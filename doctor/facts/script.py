@@ -223,14 +223,15 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: nothing binds it. early: what binds it comes later. exported: `__all__` alone has it.
     keyword, missing, many: an argument of a function of the file
-    that it lacks, needs, or has no place for. count: results that are unpacked into another
+    that it lacks, needs, gets twice, or has no place for. count: results that are unpacked into another
     number of names. option: of a command line that has none. attribute: of an object of a class
     of the file that sets none.
     """
 
     kind: Literal[
-        "name", "early", "exported", "keyword", "missing", "many", "count", "option", "attribute"
-    ]
+        "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
+        "attribute",
+    ]  # fmt: skip
     name: str
     span: Span
     owner: str = ""

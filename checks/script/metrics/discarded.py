@@ -29,6 +29,10 @@ DATASETS = (
 WRAPPERS = {
     "torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel",
 }  # fmt: skip
+OF_STATES = {
+    "scatter_full_optim_state_dict", "shard_full_optim_state_dict", "optim_state_dict_to_load",
+    "flatten_sharded_optim_state_dict",
+}  # fmt: skip
 TENSORS = {
     "image", "images", "img", "imgs", "input", "inputs", "label", "labels", "target", "targets",
     "x", "y", "xb", "yb", "feature", "features", "mask", "masks", "pixels", "ids", "src", "tgt",
@@ -55,6 +59,8 @@ def _reason(reading: Training, call: Call) -> str:
         return f"{call.name}() returns a new model, and {call.receiver} stays as it is"
     if call.name in CONTEXTS:
         return f"{call.name}() stands alone: it holds within a with block or as a decorator only"
+    if call.name.startswith("torch.distributed.fsdp.") and call.method in OF_STATES:
+        return f"{call.method}() returns the optimizer's state, which nothing loads"
     if call.name in WRAPPERS:
         return f"{call.name}() returns the wrapped model, which nothing uses"
     if call.method == "merge_and_unload" and reading.imports_from("peft") and (
@@ -190,7 +196,8 @@ RULES = (
             "map(), filter(), shuffle() of a dataset of Hugging Face, as a statement",
             "model.load_from_checkpoint(path) of a module, as a statement",
             "F.relu(x), x.permute(0, 2, 1), scores.masked_fill(mask, value) in a forward",
-            "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss) as statements",
+            "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss), FSDP's "
+            "optim_state_dict_to_load() as statements",
             "apply() of an own torch.autograd.Function that changes nothing in place, as a "
             "statement",
         ),

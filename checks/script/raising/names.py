@@ -80,6 +80,7 @@ CALLS: Mapping[str, Message] = {
     "keyword": _keyword,
     "missing": lambda each: f"{each.owner}() is called without {each.name}, which has no default",
     "many": _many,
+    "twice": lambda each: f"{each.owner}() gets {each.name} by its place and by its name",
     "count": _count,
 }
 ATTRIBUTES: Mapping[str, Message] = {"option": _option, "attribute": _attribute}
@@ -123,7 +124,8 @@ RULES = (
         "another number of names a ValueError, as soon as it is reached.",
         fires=(
             "an argument by a name that the function of the file has no parameter for",
-            "a call without a parameter that has no default, or with too many arguments",
+            "a call without a parameter that has no default, with too many arguments, or with one "
+            "by its place and by its name",
             "a, b = f(), where every return of f has three values",
         ),
         fix="Give the arguments that the function has, and take the values that it returns.",

@@ -161,6 +161,9 @@ def _misfit(call: ast.Call, called: Definition, skip: int, span: Position) -> Ra
     places = positional[skip:]
     if given > len(places) and arguments.vararg is None:
         return Raising("many", str(given), span(call.func), called.name, "", str(len(places)))
+    twice = [each for each in call.keywords if each.arg in places[:given]]
+    if twice:
+        return Raising("twice", str(twice[0].arg), span(twice[0]), called.name)
     if len(keywords) != len(call.keywords):
         return None
     required = places[: len(places) - min(len(arguments.defaults), len(places))]
