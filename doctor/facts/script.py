@@ -225,12 +225,12 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     keyword, missing, many: an argument of a function of the file
     that it lacks, needs, gets twice, or has no place for. count: results that are unpacked into another
     number of names. option: of a command line that has none. attribute: of an object of a class
-    of the file that sets none.
+    of the file that sets none. held: of a builtin container, or of a dataclass of the file.
     """
 
     kind: Literal[
         "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
-        "attribute",
+        "attribute", "held",
     ]  # fmt: skip
     name: str
     span: Span
