@@ -14,9 +14,7 @@ from doctor.facts.script import Call, Value
 from doctor.script.containers import MARK
 
 
-def steps_in_loops(
-    reading: Training, alone: bool = False
-) -> Iterator[tuple[int, str, list[int]]]:
+def steps_in_loops(reading: Training, alone: bool = False) -> Iterator[tuple[int, str, list[int]]]:
     """Steps of an optimizer within a loop, its name, and the backward calls before it there.
 
     `alone`: those outside of loops, too, as in a training_step.

@@ -74,7 +74,9 @@ def _in_rounds(reading: Training, size: str, scope: int) -> bool:
 def _is_list(reading: Training, name: str, scope: int) -> bool:
     """Nothing says that it is a number or a tensor."""
     found = reading.assigned_to(name, scope)
-    return not COUNTS & set(words(name)) and not any(a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found)
+    return not COUNTS & set(words(name)) and not any(
+        a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found
+    )
 
 
 def _one_mean(reading: Training, sizes: dict[str, str]) -> Iterator[Match]:

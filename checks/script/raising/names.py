@@ -85,6 +85,8 @@ CALLS: Mapping[str, Message] = {
     "twice": lambda each: f"{each.owner}() gets {each.name} by its place and by its name",
     "count": _count,
 }
+
+
 def _held(each: Raising) -> str:
     return f"{each.owner} is of type {each.expected}, which has no {each.name}" + (
         f"; it has {each.nearest}" if each.nearest else ""

@@ -139,7 +139,10 @@ RULES = (
         find=result_of_load,
         why="load_state_dict() returns the missing and unexpected keys. Assigned to the model's "
         "name, the next call of the model raises. Where tensors go, torch.load decides.",
-        fires=("model = model.load_state_dict(...)", "model.load_state_dict(state, map_location=d)"),
+        fires=(
+            "model = model.load_state_dict(...)",
+            "model.load_state_dict(state, map_location=d)",
+        ),
         fix="Call it without assigning the result to the model.",
         needs=("load_state_dict",),
         sources=("torch-module",),
