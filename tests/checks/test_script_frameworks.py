@@ -1,4 +1,4 @@
-"""Mistakes in scripts of transformers, accelerate, Lightning and FSDP, each beside what is sound."""
+"""Mistakes in scripts of transformers, Lightning and FSDP, each beside what is sound."""
 
 from __future__ import annotations
 

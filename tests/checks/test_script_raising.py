@@ -61,7 +61,8 @@ SOUND = {
         "def main(args: Args):\n    args.step = 2\n    print(args.step, vars(args).items())\n"
     ),
     "a dataclass of another file's": (
-        "from dataclasses import dataclass\nfrom x import Base\n@dataclass\nclass Args(Base):\n    steps: int = 1\n"
+        "from dataclasses import dataclass\nfrom x import Base\n@dataclass\n"
+        "class Args(Base):\n    steps: int = 1\n"
         "def main(args: Args):\n    print(args.step)\n"
     ),
     "a loop leads back": "def f(xs):\n    for x in xs:\n        if x: print(y)\n        y = x\n",

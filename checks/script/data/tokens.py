@@ -37,6 +37,8 @@ def pad_token_zero(reading: Training) -> Iterator[Match]:
             yield Match(each.span, message, undecided="the model's family is not in this file")
 
 
+LONGEST = 200
+"""Of the places that are looked at: an expression refers back. Our own number."""
 MASKED = re.compile(
     r"(?P<ids>[^=!]+)\[\(?(?P=ids)[=!]=(?P<text>(?:[\w.]*\.)?\w*token\w*\."
     r"(?:pad|eos|bos|unk|sep|cls|mask)_token)\)?\]"
@@ -48,7 +50,7 @@ def masked_by_text(reading: Training) -> Iterator[Match]:
     if not reading.imports_from("transformers") and not reading.mentions("pad_token_id"):
         return  # a tokenizer of one's own may hold numbers
     for each in reading.script.parts:
-        found = MASKED.fullmatch(each.target)
+        found = MASKED.fullmatch(each.target) if len(each.target) < LONGEST else None
         numbers = found is not None and any(
             a.target.endswith(found["text"].rpartition(".")[2]) and isinstance(a.value.literal, int)
             for a in reading.assignments

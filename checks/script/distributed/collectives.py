@@ -181,8 +181,8 @@ RULES = (
             "break under a test for rank 0, in the loop that trains, and nothing tells the others",
             "mp.spawn(nprocs=2) of processes that wait for world_size=4",
             "a warning: rank 0 prepares files that all read, and no barrier() stands between",
-            "a warning: trainer.save_model() of transformers under such a test, in a file that names "
-            "DeepSpeed or FSDP",
+            "a warning: trainer.save_model() of transformers under such a test, in a file that "
+            "names DeepSpeed or FSDP",
             "a warning: backward() of DDP is skipped where the rank's own loss is not finite",
         ),
         fix="Move the call out of the condition; reduce the flag over all ranks before a step is "

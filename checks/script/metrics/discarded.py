@@ -59,8 +59,6 @@ def _reason(reading: Training, call: Call) -> str:
         return f"{call.name}() returns a new model, and {call.receiver} stays as it is"
     if call.name in CONTEXTS:
         return f"{call.name}() stands alone: it holds within a with block or as a decorator only"
-    if call.name.startswith("torch.distributed.fsdp.") and call.method in OF_STATES:
-        return f"{call.method}() returns the optimizer's state, which nothing loads"
     if call.name in WRAPPERS:
         return f"{call.name}() returns the wrapped model, which nothing uses"
     if call.method == "merge_and_unload" and reading.imports_from("peft") and (
@@ -73,7 +71,13 @@ def _reason(reading: Training, call: Call) -> str:
         return f"{call.receiver}.{call.method}() returns the new dataset, which nothing uses"
     if call.method == "scale" and "scaler" in call.receiver.casefold() and call.args:
         return f"{call.receiver}.scale() returns the scaled loss, which nothing uses"
-    return _of_tensors(reading, call) or _of_autograd(reading, call)
+    return _of_tensors(reading, call) or _of_autograd(reading, call) or _of_shards(call)
+
+
+def _of_shards(call: Call) -> str:
+    """FSDP.optim_state_dict_to_load(model, optimizer, state)."""
+    known = call.name.startswith("torch.distributed.fsdp.") and call.method in OF_STATES
+    return f"{call.method}() returns the optimizer's state, which nothing loads" if known else ""
 
 
 PURE = {

@@ -71,8 +71,8 @@ COUNTER = re.compile(r"epoch|^(?:\w+_)?(?:step|iter|iteration)s?$")
 
 def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
     """The epoch or the step is restored, and an optimizer or a schedule that steps begins anew."""
-    keys = [k for d in written for k in d.keys if COUNTER.search(k)]
-    starts = [a for k in keys for a in _epochs(reading, k)]
+    counters = [k for d in written for k in d.keys if COUNTER.search(k)]
+    starts = [a for k in counters for a in _epochs(reading, k)]
     if not starts or reading.mentions("last_epoch", "initial_step", "save_state"):
         return
     made = [(n, t) for n in reading.optimizers for t in reading.calls[n].targets]

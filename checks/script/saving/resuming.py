@@ -146,7 +146,7 @@ RULES = (
         fix="Call it without assigning the result to the model.",
         needs=("load_state_dict",),
         sources=("torch-module",),
-        words=(r"=\s*[\w.]+\.load_state_dict\s*\(", r"load_state_dict\s*\(.*map_location"),
+        words=(r"=\s*[\w.]+\.load_state_dict\s*\(", r"load_state_dict\s*\(.{0,99}map_location"),
     ),
     Rule(
         code="SCR291",

@@ -170,9 +170,7 @@ def _misfit(call: ast.Call, called: Definition, skip: int, span: Position) -> Ra
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     required = required[given:] + [each.arg for each, default in pairs if default is None]
     missing = [name for name in required if name not in keywords]
-    if missing:
-        return Raising("missing", missing[0], span(call.func), called.name)
-    return None
+    return Raising("missing", missing[0], span(call.func), called.name) if missing else None
 
 
 def _count(
