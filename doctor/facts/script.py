@@ -222,10 +222,10 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     """An expression that raises whenever it is evaluated.
 
     name: nothing binds it. early: what binds it comes later. exported: `__all__` alone has it.
-    keyword, missing, many: an argument of a function of the file
-    that it lacks, needs, gets twice, or has no place for. count: results that are unpacked into
-    another number of names. option: of a command line that has none. attribute: of an object of a class
-    of the file that sets none. held: of a builtin container, or of a dataclass of the file.
+    keyword, missing, twice, many: an argument of a function of the file that it lacks, needs, gets
+    two times, or has no place for. count: results that are unpacked into another number of names.
+    option: of a command line that has none. attribute: of an object of a class of the file that
+    sets none. held: of a builtin container, or of a dataclass of the file.
     """
 
     kind: Literal[
