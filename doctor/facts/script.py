@@ -222,15 +222,16 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     """An expression that raises whenever it is evaluated.
 
     name: nothing binds it. early: what binds it comes later. exported: `__all__` alone has it.
-    keyword, missing, many: an argument of a function of the file
-    that it lacks, needs, or has no place for. count: results that are unpacked into another
-    number of names. option: of a command line that has none. attribute: of an object of a class
-    of the file that sets none.
+    keyword, missing, twice, many: an argument of a function of the file that it lacks, needs, gets
+    two times, or has no place for. count: results that are unpacked into another number of names.
+    option: of a command line that has none. attribute: of an object of a class of the file that
+    sets none. held: of a builtin container, or of a dataclass of the file.
     """
 
     kind: Literal[
-        "name", "early", "exported", "keyword", "missing", "many", "count", "option", "attribute"
-    ]
+        "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
+        "attribute", "held",
+    ]  # fmt: skip
     name: str
     span: Span
     owner: str = ""

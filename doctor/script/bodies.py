@@ -144,6 +144,12 @@ def calls(node: ast.AST) -> Iterator[ast.Call]:
         yield node
 
 
+def _used(value: ast.expr) -> ast.stmt:
+    """A statement of the value that does not discard a call's result: a caller has it."""
+    held = ast.copy_location(ast.List([value], ast.Load()), value)
+    return ast.copy_location(ast.Expr(held), value)
+
+
 def leave(node: ast.AST) -> None:
     """Returns in the middle of a body end what is around them, which is no function any more."""
     for name in ("body", "orelse", "finalbody"):
@@ -151,7 +157,7 @@ def leave(node: ast.AST) -> None:
         if isinstance(block, list):
             for number, each in enumerate(block):
                 if isinstance(each, ast.Return):
-                    values = [ast.copy_location(ast.Expr(each.value), each)] if each.value else []
+                    values = [_used(each.value)] if each.value else []
                     block[number:] = [*values, ast.copy_location(ast.Continue(), each)]
                     break
                 leave(each)

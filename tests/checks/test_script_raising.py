@@ -40,12 +40,31 @@ FAULTY = {
         "class Net(torch.nn.Module):\n    def __init__(self):\n        self.a = 1\n"
         "    def forward(self, x): return self.b(x)\n",
     ),
+    "an argument twice": ("SCR439", "def f(a, b=1): pass\nf(1, 2, b=3)\n"),
+    "a method that no dictionary has": ("SCR440", "def f():\n    x = {}\n    x.upate({1: 2})\n"),
+    "a field that a dataclass lacks": (
+        "SCR440",
+        "from dataclasses import dataclass\n@dataclass\nclass Args:\n    eval_steps: int = 1\n"
+        "def main(args: Args):\n    print(args.eval_step)\n",
+    ),
     "a dictionary of Python 2": ("SCR441", "state = {}\nfor k, v in state.iteritems(): pass\n"),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
 OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
 SOUND = {
     "a name bound below in the module": "def f():\n    return LATER\nLATER = 1\n",
+    "a name that becomes an array": "import numpy as np\nx = []\nx = np.array(x)\nx.shape\n",
+    "a function of the name dict": "def dict(): return 1\nx = dict()\nx.weight\n",
+    "a container that is asked": "x = []\nif hasattr(x, 'shape'): x.shape\n",
+    "a field that is set later": (
+        "from dataclasses import dataclass\n@dataclass\nclass Args:\n    steps: int = 1\n"
+        "def main(args: Args):\n    args.step = 2\n    print(args.step, vars(args).items())\n"
+    ),
+    "a dataclass of another file's": (
+        "from dataclasses import dataclass\nfrom x import Base\n@dataclass\n"
+        "class Args(Base):\n    steps: int = 1\n"
+        "def main(args: Args):\n    print(args.step)\n"
+    ),
     "a loop leads back": "def f(xs):\n    for x in xs:\n        if x: print(y)\n        y = x\n",
     "a star import": "from layers import *\nx = Conv()\n",
     "a configurator": "exec(open('c.py').read())\nprint(rate)\n",

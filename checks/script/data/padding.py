@@ -8,10 +8,11 @@ from functools import partial
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.ignored_places import has_ignored_value
+from doctor.checks.script.data.tokens import masked_by_text
 from doctor.checks.script.data.unshifted_tokens import VIEWS
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.rendering import expanded, render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
 
@@ -228,7 +229,7 @@ RULES = (
         slug="padding-in-labels",
         title="Padding is masked out of the labels",
         severity="warn",
-        find=padding_in_labels,
+        find=each_of(padding_in_labels, masked_by_text),
         why="Only labels of -100 are left out of the loss. Where labels are a copy of padded "
         "input_ids, most of the loss may be the prediction of padding.",
         fires=(
@@ -236,6 +237,7 @@ RULES = (
             "the same in a dictionary that is returned, and for targets that are padded",
             "padding='max_length', and labels of which only the prompt is -100",
             "labels that are a copy of ids in torch.full(size, pad_id), or of pad_sequence()",
+            "labels[labels == tokenizer.pad_token] = -100, which compares them with a text",
         ),
         fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",
         sources=("transformers-causal-loss",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -34,6 +35,29 @@ def pad_token_zero(reading: Training) -> Iterator[Match]:
             yield Match(each.span, f"{message}, in some models that the script may load")
         elif "" in families:
             yield Match(each.span, message, undecided="the model's family is not in this file")
+
+
+LONGEST = 200
+"""Of the places that are looked at: an expression refers back. Our own number."""
+MASKED = re.compile(
+    r"(?P<ids>[^=!]+)\[\(?(?P=ids)[=!]=(?P<text>(?:[\w.]*\.)?\w*token\w*\."
+    r"(?:pad|eos|bos|unk|sep|cls|mask)_token)\)?\]"
+)
+
+
+def masked_by_text(reading: Training) -> Iterator[Match]:
+    """labels[labels == tokenizer.pad_token] = -100: ids are compared with a text."""
+    if not reading.imports_from("transformers") and not reading.mentions("pad_token_id"):
+        return  # a tokenizer of one's own may hold numbers
+    for each in reading.script.parts:
+        found = MASKED.fullmatch(each.target) if len(each.target) < LONGEST else None
+        numbers = found is not None and any(
+            a.target.endswith(found["text"].rpartition(".")[2]) and isinstance(a.value.literal, int)
+            for a in reading.assignments
+        )
+        if found is not None and not numbers:
+            message = f"{found['text']} is a text, which equals no token: nothing is masked"
+            yield Match(each.span, message, fix=f"Compare with {found['text']}_id.")
 
 
 def _sets_pad_zero(each: Assignment) -> bool:

@@ -53,10 +53,12 @@ def collective_on_one_rank(reading: Training) -> Iterator[Match]:
         if arms and not _has_partner(reading, call, site, arms):
             where = f"{call.name} under a test for one rank"
             through = "" if site is call else f"{site.method}() calls "
-            if call.method in OF_REPLICAS and is_accelerator(reading, call) and (
-                not reading.methods(*PLUGINS)
-            ):  # fmt: skip
-                message = "with DeepSpeed or FSDP, which the file names, it hangs"
+            if _of_trainer(reading, call) or (
+                call.method in OF_REPLICAS
+                and is_accelerator(reading, call)
+                and not reading.methods(*PLUGINS)
+            ):
+                message = "with shards of FSDP or ZeRO-3, which the file names, it hangs"
                 yield Match(site.span, f"{through}{where}: {message}", "warn", fix=MOVED)
             else:
                 message = "the others never join, and it hangs"
@@ -128,8 +130,20 @@ def _is_collective(reading: Training, call: Call) -> bool:
     makers = [reading.calls[each.value.call] for each in found if each.value.kind == "call"]
     if call.method in OF_SHARDS:
         return is_sharded(reading, call, call.receiver) or any(map(_is_lightning, makers))
+    if _of_trainer(reading, call):
+        return reading.mentions("fsdp", "deepspeed")
     shards = call.method not in OF_REPLICAS or reading.mentions("fsdp", "fullysharded", "deepspeed")
     return call.method in OF_ACCELERATE and shards and is_accelerator(reading, call)
+
+
+def _of_trainer(reading: Training, call: Call) -> bool:
+    """save_model() of a Trainer of transformers, which picks the process that writes itself."""
+    if call.method != "save_model" or "save_model" in reading.functions_by_name:
+        return False
+    found = reading.assigned_to(call.receiver, call.scope)
+    made = [reading.calls[n] for each in found if (n := each.value.call) in reading.trainers]
+    own = reading.trainer_classes if reading.imports_from("transformers", "trl") else ()
+    return any(each.name.startswith(("transformers.", "trl.")) or each.name in own for each in made)
 
 
 def _is_lightning(made: Call) -> bool:
@@ -167,6 +181,8 @@ RULES = (
             "break under a test for rank 0, in the loop that trains, and nothing tells the others",
             "mp.spawn(nprocs=2) of processes that wait for world_size=4",
             "a warning: rank 0 prepares files that all read, and no barrier() stands between",
+            "a warning: trainer.save_model() of transformers under such a test, in a file that "
+            "names DeepSpeed or FSDP",
             "a warning: backward() of DDP is skipped where the rank's own loss is not finite",
         ),
         fix="Move the call out of the condition; reduce the flag over all ranks before a step is "
@@ -180,7 +196,7 @@ RULES = (
             r"all_gather\w*\(",
             r"broadcast\w*\(",
             r"wait_for_everyone\(",
-            r"save_(?:checkpoint|state)\s*\(",
+            r"save_(?:checkpoint|state|model)\s*\(",
             r"FullyShardedDataParallel",
             r"DistributedDataParallel",
             r"init_process_group",

@@ -12,7 +12,7 @@ from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
-EVERY = re.compile(r"[\w.() +]+%\s*[\w.]+")
+EVERY = re.compile(r"(?!.*\b(?:not|or)\b)[\w.() +]+%\s*[\w.]+")
 ACTS = {
     "step", "save", "save_pretrained", "validate", "evaluate", "zero_grad", "save_checkpoint",
     "save_state", "eval_model", "test",

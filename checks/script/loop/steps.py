@@ -14,11 +14,14 @@ from doctor.facts.script import Call, Value
 from doctor.script.containers import MARK
 
 
-def steps_in_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
-    """Steps of an optimizer within a loop, its name, and the backward calls before it there."""
+def steps_in_loops(reading: Training, alone: bool = False) -> Iterator[tuple[int, str, list[int]]]:
+    """Steps of an optimizer within a loop, its name, and the backward calls before it there.
+
+    `alone`: those outside of loops, too, as in a training_step.
+    """
     for number, call in reading.numbered(reading.methods("step")):
         name = stepped(reading, call)
-        if not name or not call.loops:
+        if not name or not (call.loops or alone):
             continue
         before = [
             n
@@ -33,9 +36,10 @@ def steps_in_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
 
 def zeroed_before_step(reading: Training) -> Iterator[Match]:
     zeros = reading.methods("zero_grad")
-    for number, name, before in steps_in_loops(reading) if zeros else ():
+    for number, name, before in steps_in_loops(reading, alone=True) if zeros else ():
         call = reading.calls[number]
-        yield from _between_losses(reading, number, name, before)
+        if call.loops:
+            yield from _between_losses(reading, number, name, before)
         for zero, each in reading.numbered(zeros):
             if not before or not before[-1] < zero < number or each.loops != call.loops:
                 continue

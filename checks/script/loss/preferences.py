@@ -59,10 +59,20 @@ def preferred(reading: Training) -> Iterator[Match]:
         if _added(reading, call, text):
             yield Match(call.span, "chosen and rejected are added: both are to grow, where their "
                         "difference is")  # fmt: skip
+        if _smoothed(reading, call):
+            continue
         if (swapped or (wrong and not right)) and not is_distance(reading, call.scope, text):
             yield Match(
                 call.span, "the rejected answer is preferred: chosen minus rejected is to grow"
             )
+
+
+def _smoothed(reading: Training, call: Call) -> bool:
+    """Both directions, each with its weight: labels that may be wrong, as in conservative DPO."""
+    weighted = [text for text, _, scope in reading.cached(statements) if scope == call.scope
+                and re.search(r"\(1(?:\.0)?-[\w.]+\)\*", text)]  # fmt: skip
+    both = [c for c in reading.named(call.method) if c.scope == call.scope]
+    return bool(weighted) and len(both) > 1
 
 
 def _added(reading: Training, call: Call, text: str) -> bool:

@@ -12,6 +12,7 @@ from doctor.checks.script.training import Training
 
 PROMPTS = {"prompts", "prompt", "questions", "queries", "chats", "texts", "messages", "problems",
            "inputs", "input", "ids", "batch", "states", "contexts", "conversations"}  # fmt: skip
+COUNTS = {"num", "n", "nb", "number", "count", "size", "len", "total", "unique", "max", "per"}
 REWARDS = {"reward", "rewards", "scores", "score", "r", "rew", "rews", "returns", "ret"}
 
 
@@ -73,7 +74,9 @@ def _in_rounds(reading: Training, size: str, scope: int) -> bool:
 def _is_list(reading: Training, name: str, scope: int) -> bool:
     """Nothing says that it is a number or a tensor."""
     found = reading.assigned_to(name, scope)
-    return not any(a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found)
+    return not COUNTS & set(words(name)) and not any(
+        a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found
+    )
 
 
 def _one_mean(reading: Training, sizes: dict[str, str]) -> Iterator[Match]:

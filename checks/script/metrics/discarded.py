@@ -29,6 +29,10 @@ DATASETS = (
 WRAPPERS = {
     "torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel",
 }  # fmt: skip
+OF_STATES = {
+    "scatter_full_optim_state_dict", "shard_full_optim_state_dict", "optim_state_dict_to_load",
+    "flatten_sharded_optim_state_dict",
+}  # fmt: skip
 TENSORS = {
     "image", "images", "img", "imgs", "input", "inputs", "label", "labels", "target", "targets",
     "x", "y", "xb", "yb", "feature", "features", "mask", "masks", "pixels", "ids", "src", "tgt",
@@ -67,7 +71,13 @@ def _reason(reading: Training, call: Call) -> str:
         return f"{call.receiver}.{call.method}() returns the new dataset, which nothing uses"
     if call.method == "scale" and "scaler" in call.receiver.casefold() and call.args:
         return f"{call.receiver}.scale() returns the scaled loss, which nothing uses"
-    return _of_tensors(reading, call) or _of_autograd(reading, call)
+    return _of_tensors(reading, call) or _of_autograd(reading, call) or _of_shards(call)
+
+
+def _of_shards(call: Call) -> str:
+    """FSDP.optim_state_dict_to_load(model, optimizer, state)."""
+    known = call.name.startswith("torch.distributed.fsdp.") and call.method in OF_STATES
+    return f"{call.method}() returns the optimizer's state, which nothing loads" if known else ""
 
 
 PURE = {
@@ -190,7 +200,8 @@ RULES = (
             "map(), filter(), shuffle() of a dataset of Hugging Face, as a statement",
             "model.load_from_checkpoint(path) of a module, as a statement",
             "F.relu(x), x.permute(0, 2, 1), scores.masked_fill(mask, value) in a forward",
-            "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss) as statements",
+            "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss), FSDP's "
+            "optim_state_dict_to_load() as statements",
             "apply() of an own torch.autograd.Function that changes nothing in place, as a "
             "statement",
         ),

@@ -57,6 +57,8 @@ def _severity(each: Raising) -> Severity | None:
     """Another file may set an attribute from outside: model.drop_path_prob = 0.2."""
     if each.kind == "exported":
         return "warn"
+    if each.kind == "held" and not each.nearest and each.expected[:1].isupper():
+        return "note"
     if each.kind == "attribute" and not each.nearest:
         return "warn" if each.expected == "call" else "note"
     return None
@@ -80,9 +82,18 @@ CALLS: Mapping[str, Message] = {
     "keyword": _keyword,
     "missing": lambda each: f"{each.owner}() is called without {each.name}, which has no default",
     "many": _many,
+    "twice": lambda each: f"{each.owner}() gets {each.name} by its place and by its name",
     "count": _count,
 }
-ATTRIBUTES: Mapping[str, Message] = {"option": _option, "attribute": _attribute}
+
+
+def _held(each: Raising) -> str:
+    return f"{each.owner} is of type {each.expected}, which has no {each.name}" + (
+        f"; it has {each.nearest}" if each.nearest else ""
+    )
+
+
+ATTRIBUTES: Mapping[str, Message] = {"option": _option, "attribute": _attribute, "held": _held}
 
 
 def _of(messages: Mapping[str, Message]) -> Find:
@@ -123,7 +134,8 @@ RULES = (
         "another number of names a ValueError, as soon as it is reached.",
         fires=(
             "an argument by a name that the function of the file has no parameter for",
-            "a call without a parameter that has no default, or with too many arguments",
+            "a call without a parameter that has no default, with too many arguments, or with one "
+            "by its place and by its name",
             "a, b = f(), where every return of f has three values",
         ),
         fix="Give the arguments that the function has, and take the values that it returns.",
@@ -142,6 +154,8 @@ RULES = (
             "args.name of the file's only parser, which has no such option",
             "self.name in a class whose bases are known, which sets a name that differs by a slip; "
             "a warning or a note where nothing in the file is like it",
+            "the same of a list or a dictionary, and of a parameter whose type is a dataclass of "
+            "the file",
         ),
         fix="Add the option or set the attribute in __init__, or correct the spelling.",
         sources=("python-naming", "argparse-type"),

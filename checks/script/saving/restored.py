@@ -20,9 +20,11 @@ def not_restored(reading: Training) -> Iterator[Match]:
     if not reading.trains:
         return
     names = {name for name, _ in loaded_names(reading)}
+    keys = {reading.key(name, call.scope) for name, call in loaded_names(reading)}
     handed = {c.name for c in reading.calls for v in c.values
-              if v.kind == "name" and v.name in names} - {"print"}  # fmt: skip
-    returned = any(v.name in names for f in reading.script.functions for v in f.returns)
+              if v.kind == "name" and reading.key(v.name, c.scope) in keys} - {"print"}  # fmt: skip
+    returned = any(reading.key(v.name, scope) in keys for scope, f in
+                   enumerate(reading.script.functions) for v in f.returns)  # fmt: skip
     if not names or returned or handed - {"torch.save"}:
         return
     yield from _unused(reading, names)
@@ -64,9 +66,13 @@ def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
             return
 
 
+COUNTER = re.compile(r"epoch|^(?:\w+_)?(?:step|iter|iteration)s?$")
+
+
 def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
-    """The epoch is restored, and an optimizer or a schedule that steps begins anew."""
-    starts = [a for d in written for k in d.keys if "epoch" in k for a in _epochs(reading, k)]
+    """The epoch or the step is restored, and an optimizer or a schedule that steps begins anew."""
+    counters = [k for d in written for k in d.keys if COUNTER.search(k)]
+    starts = [a for k in counters for a in _epochs(reading, k)]
     if not starts or reading.mentions("last_epoch", "initial_step", "save_state"):
         return
     made = [(n, t) for n in reading.optimizers for t in reading.calls[n].targets]
@@ -184,7 +190,7 @@ def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
     """Assignments of checkpoint[key], also of checkpoint[key] + 1."""
     names = {f"{name}[{key}]" for name, _ in loaded_names(reading)}
     for each in reading.assignments:
-        known = "epoch" in each.target.casefold() or any(
+        known = COUNTER.search(each.target.rpartition(".")[2].casefold()) or any(
             loop.iterable is not None and each.target in loop.iterable.names
             for loop in reading.loops
         )
@@ -204,7 +210,7 @@ RULES = (
         fires=(
             "a state_dict() or a best score is saved, a resume reads the epoch, and never that key",
             "a resume reads the epoch, and the best score that decides about saving is not saved",
-            "the same of a schedule, or of an optimizer other than SGD",
+            "the same of a schedule, or of an optimizer other than SGD, also beside a step",
             "the epoch and the state of an optimizer are read, and no loop starts at this epoch",
         ),
         fix="Call load_state_dict(checkpoint[...]) for each entry, and start the loop at the "

@@ -15,6 +15,10 @@ def result_of_load(reading: Training) -> Iterator[Match]:
         root = reading.root(call)
         if call.targets == (root,) and root and not call.name.startswith("torch.distributed."):
             yield Match(call.span, f"load_state_dict() returns the keys, and {root} becomes that")
+        own = "load_state_dict" in reading.functions_by_name
+        if "map_location" in call.keywords and call.receiver and not own:
+            fix = "Pass map_location to torch.load."
+            yield Match(call.span, "load_state_dict() has no parameter map_location", fix=fix)
 
 
 def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
@@ -134,12 +138,15 @@ RULES = (
         severity="fail",
         find=result_of_load,
         why="load_state_dict() returns the missing and unexpected keys. Assigned to the model's "
-        "name, the next call of the model raises.",
-        fires=("model = model.load_state_dict(...)",),
+        "name, the next call of the model raises. Where tensors go, torch.load decides.",
+        fires=(
+            "model = model.load_state_dict(...)",
+            "model.load_state_dict(state, map_location=d)",
+        ),
         fix="Call it without assigning the result to the model.",
         needs=("load_state_dict",),
         sources=("torch-module",),
-        words=(r"=\s*[\w.]+\.load_state_dict\s*\(",),
+        words=(r"=\s*[\w.]+\.load_state_dict\s*\(", r"load_state_dict\s*\(.{0,99}map_location"),
     ),
     Rule(
         code="SCR291",

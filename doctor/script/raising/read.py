@@ -6,6 +6,7 @@ import ast
 
 from doctor.facts.script import Raising
 from doctor.script.raising.attributes import unset
+from doctor.script.raising.held import lacking
 from doctor.script.raising.options import unknown_options
 from doctor.script.raising.refused import may_be_refused
 from doctor.script.raising.scopes import Names, scopes_of
@@ -24,5 +25,6 @@ def raising(tree: ast.Module, span: Position) -> tuple[tuple[Raising, ...], bool
         *misfits(definitions, span),
         *unknown_options(names, scopes, span),
         *unset(definitions, span),
+        *lacking(definitions, span),
     )
     return found, may_be_refused(tree, names, scopes)

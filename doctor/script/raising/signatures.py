@@ -161,15 +161,16 @@ def _misfit(call: ast.Call, called: Definition, skip: int, span: Position) -> Ra
     places = positional[skip:]
     if given > len(places) and arguments.vararg is None:
         return Raising("many", str(given), span(call.func), called.name, "", str(len(places)))
+    twice = [each for each in call.keywords if each.arg in places[:given]]
+    if twice:
+        return Raising("twice", str(twice[0].arg), span(twice[0]), called.name)
     if len(keywords) != len(call.keywords):
         return None
     required = places[: len(places) - min(len(arguments.defaults), len(places))]
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     required = required[given:] + [each.arg for each, default in pairs if default is None]
     missing = [name for name in required if name not in keywords]
-    if missing:
-        return Raising("missing", missing[0], span(call.func), called.name)
-    return None
+    return Raising("missing", missing[0], span(call.func), called.name) if missing else None
 
 
 def _count(
