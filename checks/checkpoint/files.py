@@ -142,6 +142,11 @@ POINTER_FIX = (
     "command, git-lfs must be installed as a package first. Without a clone, as after a download "
     "of the repository as a zip, download the file itself."
 )
+PICKLED_FIX = (
+    "Rename the file to .pt and load it with torch.load(path, weights_only=True), or write it "
+    "anew with safetensors.torch.save_file; where its source has a safetensors file of the same "
+    "weights, download that."
+)
 DANGER_FIX = "Do not load these files: see CKP010 first."
 
 
@@ -163,6 +168,8 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     commands = ("git lfs install", _fetch(checkpoint)) if pointer else ()
     verdict = fail if failures else warn
     fix = LINK_FIX if first.text.startswith("is a link") else _fix(checkpoint, first.kind)
+    if first.kind == "disguised" and REBUILT.intersection(checkpoint.loading.imports):
+        fix = PICKLED_FIX
     fix = POINTER_FIX if pointer else fix
     fix = DANGER_FIX if checkpoint.loading.runs_code else fix
     sources = _sources(first, checkpoint)

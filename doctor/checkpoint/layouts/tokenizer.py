@@ -83,10 +83,30 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         },
         largest=max([*tokens, *([largest] if largest is not None else [])], default=None),
         largest_added=max(tokens, default=None),
+        lacks_vocabulary=_without_vocabulary(directory, contents[SMALL[0]] or {}),
         vocabulary_elsewhere=_sentencepiece(directory) if _is_empty(head or "") else "",
         vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
         problems=tuple(problems),
     )
+
+
+FAST = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Classes that have no other file of their own than tokenizer.json."""
+_VOCABULARY_FILE = re.compile(
+    r"(?!tokenizer_config)(?:.*(?:vocab|merges|tokenizer|tekken|spiece).*|.+\.(?:model|tiktoken|spm))"
+)
+
+
+def _without_vocabulary(directory: Directory, settings: dict[str, object]) -> str:
+    """The tokenizer's class, where the file that it is made from lies nowhere in the directory."""
+    named = settings.get("tokenizer_class")
+    if named not in FAST or "auto_map" in settings or not isinstance(directory, LocalDirectory):
+        return ""
+    try:
+        names = directory.names()
+    except CheckpointError:
+        return ""
+    return "" if any(map(_VOCABULARY_FILE.fullmatch, names)) else str(named)
 
 
 def _is_empty(head: str) -> bool:
