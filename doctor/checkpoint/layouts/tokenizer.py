@@ -53,6 +53,9 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         return None
     settings = {**(contents[SMALL[1]] or {}), **_present(contents[SMALL[0]] or {})}
     tokens = _tokens(settings.get("added_tokens_decoder"), head or "")
+    if head is None:  # classes of one file in Python take them from here
+        added = _json(directory, "added_tokens.json", problems) or {}
+        tokens |= {n: text for text, number in added.items() if (n := _whole(number)) is not None}
     pad = _text(settings.get("pad_token"))
     first = tokens.get(0, _first(head or ""))
     config = contents["config.json"] or {}
@@ -185,6 +188,7 @@ def _head(
     except msgspec.DecodeError:
         number = None
         problems.append(Problem(kind="note", file=name, text="is not valid JSON"))
+        texts = ()
     absent = tuple(each for each in texts if not is_token(each, data)) if local else ()
     return data[:HEAD].decode("utf-8", "ignore"), number, absent
 
