@@ -35,13 +35,6 @@ def _partly_wrapped(checkpoint: Checkpoint) -> Verdict:
     )
 
 
-WRAPPERS = {
-    "module.": "DistributedDataParallel and DataParallel put",
-    "_orig_mod.": "torch.compile puts",
-    "_fsdp_wrapped_module.": "FSDP puts",
-}
-
-
 def wrapped_by_own(checkpoint: Checkpoint) -> Verdict | None:
     """What a wrapper put into names, which programs of one's own may take off again."""
     model, count = checkpoint.model, checkpoint.model.partly_wrapped
@@ -52,7 +45,7 @@ def wrapped_by_own(checkpoint: Checkpoint) -> Verdict | None:
         return note(f"{text}, such as {model.partly_example}", fix=RANK_FIX)
     whole = count == checkpoint.contents.tensors and model.partly_example.startswith(lead)
     names = f"every name begins with '{lead}'" if whole else f"'{lead}' is in {count:,} names"
-    text = f"{names}, which {WRAPPERS[lead]} there: load_state_dict of the plain model fails"
+    text = f"{names}, as a wrapper puts it there: load_state_dict of the plain model fails"
     return note(
         text, fix=OWN_FIX.format(f"removeprefix('{lead}')" if whole else f"replace('{lead}', '')")
     )
@@ -69,8 +62,8 @@ def other_tensors(checkpoint: Checkpoint) -> Verdict | None:
         text = f"a {kind} model has no place for {counted(model.ignored_count, 'tensor')}"
         return warn(f"{text}: {listed(list(model.ignored), 3)}", fix=IGNORED_FIX)
     if model.lacks_config:
-        text = "config.json is not beside the weights, and files are that are saved with it"
-        return warn(f"{text}: from_pretrained cannot build the model", fix=NO_CONFIG_FIX)
+        text = "config.json is missing: from_pretrained cannot build the model of these weights"
+        return warn(text, fix=NO_CONFIG_FIX)
     if model.lacks_embedding:
         text = "no tensor is token_embd.weight, and the header has layers and a vocabulary"
         return fail(f"{text}: llama.cpp refuses the file", fix=CONVERT_FIX)
@@ -93,8 +86,10 @@ def _wrapped(checkpoint: Checkpoint) -> Verdict:
     of_peft = model.wrapper in ("base_model.model.", "base_layer.")
     fix = PEFT_FIX if of_peft else WRAPPER_FIX
     if not model.model_type:
-        text = f"{text}, as inside of peft's wrapper, beside neither config.json nor an adapter's"
-        return warn(f"{text}: from_pretrained loads none of it", fix=WHOLE_FIX, sources=OF_PEFT)
+        text = (
+            f"{text}, as in peft's wrapper, and neither config.json nor adapter_config.json is here"
+        )
+        return warn(f"{text}: from_pretrained loads nothing", fix=WHOLE_FIX, sources=OF_PEFT)
     return fail(f"{text}, which a wrapper put there; the names of the model required", fix=fix)
 
 
@@ -128,10 +123,10 @@ PARTLY_FIX = (
     "put together: with strict=False the layers stay as they were initialized."
 )
 OWN_FIX = (
-    "Save the state of the model inside of the wrapper (model.module, model._orig_mod), or take "
-    "this part out of the names when loading: "
-    "{{name.{0}: t for name, t in state.items()}}. Where the program that loads it "
-    "does so, or wraps its model in the same way, nothing is wrong."
+    "Save the state of the model inside of the wrapper (model.module of DataParallel and "
+    "DistributedDataParallel, model._orig_mod of torch.compile), or take this part out of the "
+    "names when loading: {{name.{0}: t for name, t in state.items()}}. Where the program that "
+    "loads it does so, or wraps its model in the same way, nothing is wrong."
 )
 FLAT = "_flat_param"
 FLAT_FIX = (

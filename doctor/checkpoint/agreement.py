@@ -62,7 +62,7 @@ def _undescribed(layout: Layout, tensors: list[Tensor]) -> dict[str, object]:
         return {}
     beside = layout.directory
     described = beside.exists("tokenizer_config.json") and is_causal(tensors)
-    inside = whole_of_peft(tensors)
+    inside = 0 if beside.exists("adapter_config.json") else whole_of_peft(tensors)
     return {
         "lacks_config": described or beside.exists("generation_config.json"),
         "wrapper": "base_model.model." if inside else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 TOKENS = "tokenizer.ggml.tokens"
 
@@ -22,10 +22,12 @@ LANGUAGE = frozenset({
 """Architectures that llama.cpp loads with an embedding of their own; drafts have none."""
 
 
-def lacks_embedding(config: Mapping[str, object], names: Iterable[str]) -> bool:
-    """Whether a language model, by its header, has no embedding of tokens."""
+def lacks_embedding(config: Mapping[str, object], names: Collection[str]) -> bool:
+    """Whether a language model, by its header and its first layer, has no embedding of tokens."""
     described = {"num_hidden_layers", "vocab_size"} <= config.keys()
-    return described and config.get("architecture") in LANGUAGE and EMBEDDING not in names
+    if not described or config.get("architecture") not in LANGUAGE or EMBEDDING in names:
+        return False
+    return any(name.startswith("blk.0.") for name in names)
 
 
 EMBEDDING = "token_embd.weight"

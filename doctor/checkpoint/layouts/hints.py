@@ -91,7 +91,7 @@ def only_below(directory: Directory, names: list[str]) -> str:
     return found[0]
 
 
-NO_DATA = re.compile(r"(?:pytorch_|adapter_)?model|.*\.(?!bin$)\w+$")
+NO_DATA = re.compile(r"(?:\w*_)?model|.*\.(?!bin$)\w+$")
 """Names of files that end in .bin and are weights, or that end in another way."""
 
 

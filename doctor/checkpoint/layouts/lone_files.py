@@ -67,7 +67,8 @@ def _emptied(directory: Directory, name: str, names: list[str]) -> tuple[Problem
     disk had no room for."""
     later = [each for each in names if _without_numbers(each) == _without_numbers(name)
              and _numbers(each) > _numbers(name)]  # fmt: skip
-    if not isinstance(directory, LocalDirectory) or len(later) > MOST_COMPARED:
+    local = isinstance(directory, LocalDirectory)
+    if not local or RANK.fullmatch(name) or len(later) > MOST_COMPARED:
         return ()
     for each in sorted(later, key=_numbers, reverse=True):
         with contextlib.suppress(CheckpointError), directory.open(each) as source:
