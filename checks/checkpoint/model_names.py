@@ -18,8 +18,7 @@ def unloadable(checkpoint: Checkpoint) -> Verdict | None:
         return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
     if model.wrapper:
         return _wrapped(checkpoint)
-    mixed = model.partly and model.partly_example.startswith(model.partly)
-    if mixed and model.partly_wrapped < checkpoint.contents.tensors:
+    if model.partly.endswith(".") and model.partly_wrapped < checkpoint.contents.tensors:
         return _partly_wrapped(checkpoint)
     if model.quantization and (verdict := _quantized(model.quantization)):
         return verdict
@@ -43,12 +42,11 @@ def wrapped_by_own(checkpoint: Checkpoint) -> Verdict | None:
     if lead == FLAT:
         text = f"{counted(count, 'tensor')} are FSDP's {FLAT}, the part of one rank"
         return note(f"{text}, such as {model.partly_example}", fix=RANK_FIX)
-    whole = count == checkpoint.contents.tensors and model.partly_example.startswith(lead)
-    names = f"every name begins with '{lead}'" if whole else f"'{lead}' is in {count:,} names"
+    begins = lead.endswith(".")
+    names = f"every name begins with '{lead}'" if begins else f"'{lead}.' is in {count:,} names"
     text = f"{names}, as a wrapper puts it there: load_state_dict of the plain model fails"
-    return note(
-        text, fix=OWN_FIX.format(f"removeprefix('{lead}')" if whole else f"replace('{lead}', '')")
-    )
+    call = f"removeprefix('{lead}')" if begins else f"replace('{lead}.', '')"
+    return note(text, fix=OWN_FIX.format(call))
 
 
 def other_tensors(checkpoint: Checkpoint) -> Verdict | None:

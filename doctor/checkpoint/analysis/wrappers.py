@@ -51,7 +51,7 @@ def wrapper_of(config: Mapping[str, object], tensors: Sequence[Tensor]) -> tuple
 def partly_wrapped(tensors: Sequence[Tensor]) -> tuple[str, int, str]:
     """A lead of all names, or of some whose layers go on with the numbers of those without it, into
     how many names it was put, and one of them: a module of one's own may be called like a wrapper,
-    and then counts its layers by itself. What no module is called is one anywhere."""
+    and then counts its layers by itself. Without a dot, what no module is called, anywhere."""
     names = [tensor.name for tensor in tensors]
     for lead in LEADS[:3]:
         if names and all(name.startswith(lead) for name in names):
@@ -66,7 +66,7 @@ def partly_wrapped(tensors: Sequence[Tensor]) -> tuple[str, int, str]:
             return lead, len(inside), lead + inside[0]
     for part in (FLAT, COMPILED):
         if within := [name for name in names if part in name]:
-            return part, len(within), within[0]
+            return part.rstrip("."), len(within), within[0]
     return "", 0, ""
 
 
