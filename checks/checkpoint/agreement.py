@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.units import listed, shown
 from doctor.checkpoint.records import Checkpoint, ModelConfig, Size, Tokenizer
-from doctor.checks.checkpoint.model_names import compiled, other_tensors, unloadable
+from doctor.checks.checkpoint.model_names import other_tensors, unloadable, wrapped_by_own
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.checks.checkpoint.settings import other_settings
 from doctor.checks.checkpoint.tokens import token_ids
@@ -26,7 +26,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return warn(f"{beyond}; no config.json relates the two", fix=UNRELATED_FIX)
     if verdict := _wrong(sizes, model, beyond) or other_tensors(checkpoint):
         return verdict
-    further = (token_ids, _head, other_settings, _unmatched, compiled)
+    further = (token_ids, _head, other_settings, _unmatched, wrapped_by_own)
     if doubts := [verdict for judge in further if (verdict := judge(checkpoint))]:
         return max(
             doubts, key=lambda verdict: SEVERITY.index(verdict.status)
@@ -65,7 +65,7 @@ def _head(checkpoint: Checkpoint) -> Verdict | None:
     model = checkpoint.model
     if model.separate_head:
         text = f"config.json ties {shown(model.separate_head, 100)} to the embedding"
-        return warn(f"{text}, and it has values of its own", fix=TIED_FIX)
+        return warn(f"{text}, and it has values of its own", fix=TIED_FIX, sources=OF_TIES)
     if not model.task_without_head:
         return None
     task = shown(model.task_without_head, 100)
@@ -84,19 +84,26 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
     # Where other sizes differ as well, config.json is another model's.
     if turned and all(size.quantity in OF_CONV1D for size in wrong):
         text = f"{_difference(turned[0], model.source)}{_more(wrong)}"
-        return fail(f"{text}: stored as (out, in)", fix=CONV1D_FIX)
+        return fail(f"{text}: stored as (out, in)", fix=CONV1D_FIX, sources=OF_SIZES)
     if failing := [size for size in wrong if header or not _only_more(size)]:
         text = f"{_difference(failing[0], model.source)}{_more(failing)}"
         if all(size.quantity == HEAD_ROWS for size in failing):  # the embedding's are right
-            return fail(text, fix=HEAD_ROWS_FIX)
-        return fail(text, fix=HEADER_FIX if header else _sizes_fix(failing))
+            return fail(text, fix=HEAD_ROWS_FIX, sources=OF_SIZES)
+        if header:
+            return fail(text, fix=HEADER_FIX)
+        return fail(text, fix=_sizes_fix(failing), sources=OF_SIZES)
     if model.head_missing:
-        return fail("config.json does not tie the output head, and no tensor is it", fix=HEAD_FIX)
+        return fail(
+            "config.json does not tie the output head, and no tensor is it",
+            fix=HEAD_FIX,
+            sources=OF_TIES,
+        )
     if beyond:
         is_added = "an added token" in beyond
         return fail(beyond, fix=TOKENS_FIX if is_added else f"{OTHER_VOCABULARY} {TOKENS_FIX}")
     if wrong:
-        return warn(f"{_difference(wrong[0], model.source)}{_more(wrong)}", fix=SIZES_FIX)
+        text = f"{_difference(wrong[0], model.source)}{_more(wrong)}"
+        return warn(text, fix=SIZES_FIX, sources=OF_SIZES)
     return None
 
 
@@ -124,6 +131,8 @@ def _unread(checkpoint: Checkpoint) -> str:
     return "" if checkpoint.contents.tensors else "no header could be read"
 
 
+OF_SIZES = ("size-mismatch",)
+OF_TIES = ("vllm-51665",)
 INPUTS = "inputs of Conv1D"
 OF_CONV1D = (INPUTS, "intermediate size")
 OF_QUANTIZATION = ("bits", "group size", "blocks with a scale")
@@ -136,7 +145,7 @@ def _packed(size: Size) -> bool:
 
 def _only_more(size: Size) -> bool:
     """Whether a loader would leave something out, instead of making something up."""
-    return size.quantity in ("layers", "vocabulary") and size.stored > max(size.configured)
+    return size.quantity in ("layers", "vocabulary") and size.stored > max(size.configured) > 0
 
 
 def _difference(size: Size, source: str) -> str:
@@ -246,7 +255,8 @@ CONFIG = Check(
         "config.json ties the output head, and the files hold one of other values",
         "config.json names a class with a head for a task, and no tensor is of a head",
         "the model has no place for tensors (biases), or config.json is missing beside "
-        "generation_config.json",
+        "generation_config.json, or beside a tokenizer and a causal model",
+        "all names are those inside of peft's wrapper, without a config.json",
         "a setting without a size (rope, activation, epsilon, scale) is not that of --baseline, "
         "--merged-from or --equals",
         "config.json, generation_config.json or the header of a GGUF file names a token beyond the "
@@ -276,11 +286,13 @@ CONFIG = Check(
         "says that they are and none is",
         "the tokenizer has a token of a number beyond the embedding's rows",
         "config.json cannot be read",
+        "a GGUF file with layers and a vocabulary has no token_embd.weight",
         "pad_token_id is beyond the vocabulary in a family whose embedding is built with it",
     ),
     fix=SIZES_FIX,
     notes=(
-        "every name begins with _orig_mod., as torch.compile saves them, in a file of one's own",
+        "every name begins with module. or _orig_mod., or names contain _orig_mod. or _flat_param, "
+        "in a file of one's own",
         "RoPE was extended since --baseline or --merged-from, as for a longer context",
         "the chat template of a model of unknown steps ends turns with a token that is not in "
         "eos_token_id",
@@ -290,7 +302,6 @@ CONFIG = Check(
     owner=Owner.JOB,
     judge=config_agrees,
     required="checkpoint",
-    sources=("size-mismatch",),
     after=("CKP001",),
 )
 

@@ -13,7 +13,7 @@ REBUILT = frozenset(("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_t
 """What a pickle of tensors names."""
 FAILS = (
     "unfinished", "mixed", "untagged", "weightless", "damaged", "disguised", "missing", "empty",
-    "foreign-index", "short-index", "twice", "over-limit", "unloadable",
+    "foreign-index", "short-index", "lost-rank", "twice", "over-limit", "unloadable",
 )  # fmt: skip
 WARNS = ("incomplete", "stale-index", "no-index", "stray", "unknown-dtype")
 
@@ -27,9 +27,13 @@ FIXES = {
     "path, and remove the latest if its save was interrupted: a trainer takes the latest by "
     "itself, and fails, or begins anew with an empty optimizer. If it is still being written, wait "
     "for its end. If it was saved without a state on purpose, nothing is wrong.",
-    "untagged": "Write the name of the engine's directory into the file latest, beside it, if that "
-    "save is whole (printf global_step200 > latest), or load with tag=; else resume from an "
-    "earlier checkpoint.",
+    "untagged": "If the save in the directory that is here is whole, write its name into the file "
+    "beside it: printf global_step200 > latest for DeepSpeed, or load with tag=; for Megatron-LM "
+    "the number alone, printf 1000 > latest_checkpointed_iteration.txt, or load with --ckpt-step. "
+    "Else resume from an earlier checkpoint.",
+    "lost-rank": "Copy the files of the other ranks here: on a directory that the nodes do not "
+    "share, each keeps those of its own ranks. Where they were not written, resume from an "
+    "earlier checkpoint. If this save is still under way, wait for its end.",
     "disguised": "Download the real file: this one is something else under its name.",
     "weightless": "Copy the file of the weights, too, from where it was saved: a limit of sizes, "
     ".gitignore or an interrupted save leaves it out. If this save is still under way, wait for "
@@ -40,8 +44,9 @@ FIXES = {
     "FULL_STATE_DICT under FSDP, or state_dict=accelerator.get_state_dict(model). Recover the "
     "weights from the engine's own checkpoint with its zero_to_fp32.py, if there is one; else "
     "train again.",
-    "stale-index": "Save the model again with save_pretrained, or restore the index of these "
-    "shards.",
+    "stale-index": "Where one whole file has taken the place of the shards, delete the index: "
+    "some loaders follow it, diffusers among them. Else save the model again with "
+    "save_pretrained, or restore the index of these shards.",
     "foreign-index": "Save the model again with save_pretrained, or write the index from the "
     "headers of the shards that are here: from_pretrained reads the files that it names.",
     "short-index": "Write the index again from the headers of all shards, in this directory:\n"
@@ -85,7 +90,6 @@ def _is_adapter_without_tensors(checkpoint: Checkpoint) -> bool:
 OF_INDEX = ("huggingface-hub-4728",)
 SOURCES = {
     "empty": ("trl-4416",),
-    "missing": OF_INDEX,
     "stale-index": OF_INDEX,
     "foreign-index": OF_INDEX,
     "short-index": OF_INDEX,
@@ -100,6 +104,8 @@ def _sources(first: Problem, checkpoint: Checkpoint) -> tuple[str, ...]:
         return OF_POINTERS
     if first.kind == "damaged" and first.file.endswith(".safetensors"):
         return ("safetensors-format",)
+    if first.kind == "missing" and first.file.endswith(".index.json"):
+        return OF_INDEX
     replaced = first.kind == "empty" and _is_adapter_without_tensors(checkpoint)
     return ("peft-286",) * replaced + SOURCES.get(first.kind, ())
 
@@ -142,6 +148,11 @@ POINTER_FIX = (
     "command, git-lfs must be installed as a package first. Without a clone, as after a download "
     "of the repository as a zip, download the file itself."
 )
+PICKLED_FIX = (
+    "Rename the file to .pt and load it with torch.load(path, weights_only=True), or write it "
+    "anew with safetensors.torch.save_file; where its source has a safetensors file of the same "
+    "weights, download that."
+)
 DANGER_FIX = "Do not load these files: see CKP010 first."
 
 
@@ -163,6 +174,8 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     commands = ("git lfs install", _fetch(checkpoint)) if pointer else ()
     verdict = fail if failures else warn
     fix = LINK_FIX if first.text.startswith("is a link") else _fix(checkpoint, first.kind)
+    if first.kind == "disguised" and REBUILT.intersection(checkpoint.loading.imports):
+        fix = PICKLED_FIX
     fix = POINTER_FIX if pointer else fix
     fix = DANGER_FIX if checkpoint.loading.runs_code else fix
     sources = _sources(first, checkpoint)

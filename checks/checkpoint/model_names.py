@@ -18,7 +18,7 @@ def unloadable(checkpoint: Checkpoint) -> Verdict | None:
         return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
     if model.wrapper:
         return _wrapped(checkpoint)
-    if model.partly and model.partly_wrapped < checkpoint.contents.tensors:
+    if model.partly.endswith(".") and model.partly_wrapped < checkpoint.contents.tensors:
         return _partly_wrapped(checkpoint)
     if model.quantization and (verdict := _quantized(model.quantization)):
         return verdict
@@ -34,12 +34,19 @@ def _partly_wrapped(checkpoint: Checkpoint) -> Verdict:
     )
 
 
-def compiled(checkpoint: Checkpoint) -> Verdict | None:
-    """torch.compile's lead of all names, which programs of one's own may take off again."""
-    if not (lead := checkpoint.model.partly):
+def wrapped_by_own(checkpoint: Checkpoint) -> Verdict | None:
+    """What a wrapper put into names, which programs of one's own may take off again."""
+    model, count = checkpoint.model, checkpoint.model.partly_wrapped
+    if not (lead := model.partly):
         return None
-    text = f"every name begins with '{lead}', which torch.compile puts there"
-    return note(f"{text}: load_state_dict of the plain model fails", fix=COMPILED_FIX)
+    if lead == FLAT:
+        text = f"{counted(count, 'tensor')} are FSDP's {FLAT}, the part of one rank"
+        return note(f"{text}, such as {model.partly_example}", fix=RANK_FIX)
+    begins = lead.endswith(".")
+    names = f"every name begins with '{lead}'" if begins else f"'{lead}.' is in {count:,} names"
+    text = f"{names}, as a wrapper puts it there: load_state_dict of the plain model fails"
+    call = f"removeprefix('{lead}')" if begins else f"replace('{lead}.', '')"
+    return note(text, fix=OWN_FIX.format(call))
 
 
 def other_tensors(checkpoint: Checkpoint) -> Verdict | None:
@@ -53,9 +60,15 @@ def other_tensors(checkpoint: Checkpoint) -> Verdict | None:
         text = f"a {kind} model has no place for {counted(model.ignored_count, 'tensor')}"
         return warn(f"{text}: {listed(list(model.ignored), 3)}", fix=IGNORED_FIX)
     if model.lacks_config:
-        text = "config.json is not beside the weights, and generation_config.json is"
-        return warn(f"{text}: from_pretrained cannot build the model", fix=NO_CONFIG_FIX)
+        text = "config.json is missing: from_pretrained cannot build the model of these weights"
+        return warn(text, fix=NO_CONFIG_FIX)
+    if model.lacks_embedding:
+        text = "no tensor is token_embd.weight, and the header has layers and a vocabulary"
+        return fail(f"{text}: llama.cpp refuses the file", fix=CONVERT_FIX)
     return None
+
+
+OF_PEFT = ("peft-345",)
 
 
 def _wrapped(checkpoint: Checkpoint) -> Verdict:
@@ -70,6 +83,11 @@ def _wrapped(checkpoint: Checkpoint) -> Verdict:
         text = f"every name begins with {wrapper}"
     of_peft = model.wrapper in ("base_model.model.", "base_layer.")
     fix = PEFT_FIX if of_peft else WRAPPER_FIX
+    if not model.model_type:
+        text = (
+            f"{text}, as in peft's wrapper, and neither config.json nor adapter_config.json is here"
+        )
+        return warn(f"{text}: from_pretrained loads nothing", fix=WHOLE_FIX, sources=OF_PEFT)
     return fail(f"{text}, which a wrapper put there; the names of the model required", fix=fix)
 
 
@@ -102,10 +120,11 @@ PARTLY_FIX = (
     "{{name.removeprefix('{0}'): t for name, t in state.items()}}, and look at how the state was "
     "put together: with strict=False the layers stay as they were initialized."
 )
-COMPILED_FIX = (
-    "Save model._orig_mod.state_dict(), or take the prefix off when loading: "
-    "{name.removeprefix('_orig_mod.'): t for name, t in state.items()}. Where the program that "
-    "loads it does so, or loads it into a compiled model, nothing is wrong."
+OWN_FIX = (
+    "Save the state of the model inside of the wrapper (model.module of DataParallel and "
+    "DistributedDataParallel, model._orig_mod of torch.compile), or take this part out of the "
+    "names when loading: {{name.{0}: t for name, t in state.items()}}. Where the program that "
+    "loads it does so, or wraps its model in the same way, nothing is wrong."
 )
 FLAT = "_flat_param"
 FLAT_FIX = (
@@ -114,10 +133,24 @@ FLAT_FIX = (
     "fsdp_state_dict_type FULL_STATE_DICT with trainer.save_model. This file alone cannot be "
     "loaded: the parts of the other ranks, and the places of the weights in it, are not in it."
 )
+RANK_FIX = (
+    "To resume with the program and the number of processes that wrote it, nothing is wrong. For "
+    "anything else save the whole state_dict from all ranks, get_model_state_dict with "
+    "StateDictOptions(full_state_dict=True): no plain model has a tensor of this name."
+)
 PEFT_FIX = (
     "Save the adapter with PeftModel.save_pretrained, or the merged model: merge_and_unload(), "
     "then save_pretrained. from_pretrained finds no weight of these names, and begins with random "
     "ones."
+)
+WHOLE_FIX = (
+    "In the program that trained it, load it again and call model.save_pretrained(directory), "
+    "which writes the adapter and adapter_config.json; for checkpoints, save that in a callback. "
+    "Where only this program resumes from it, nothing is wrong."
+)
+CONVERT_FIX = (
+    "Convert the whole model again: merge an adapter into its base and save both the weights and "
+    "config.json before convert_hf_to_gguf.py; an adapter alone is for convert_lora_to_gguf.py."
 )
 GATHER_FIX = (
     "Save again with stage3_gather_16bit_weights_on_model_save, or make the weights from the "

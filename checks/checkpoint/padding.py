@@ -23,6 +23,9 @@ def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
         if damaged[0].kind == "disguised":
             return fail(summary, fix=POINTER_FIX, sources=OF_POINTERS)
         return fail(summary, fix=TOKENIZER_FIX)
+    if tokenizer.lacks_vocabulary:
+        text = f"tokenizer_config.json names {tokenizer.lacks_vocabulary}, and tokenizer.json is"
+        return warn(f"{text} missing: the tokenizer cannot be loaded", fix=TOKENIZER_FIX)
     return _no_padding(tokenizer) if tokenizer.pad is None else _padding(tokenizer, tokenizer.pad)
 
 
@@ -30,7 +33,7 @@ def _padding(tokenizer: Tokenizer, pad: str) -> Verdict:
     number = f" ({tokenizer.pad_id})" if tokenizer.pad_id is not None else ""
     token = f"padding token {pad}{number}"
     rows = tokenizer.vocabulary
-    if tokenizer.pad_id is not None and rows is not None and tokenizer.pad_id >= rows:
+    if tokenizer.pad_id is not None and rows and tokenizer.pad_id >= rows:
         return fail(f"{token}; config.json has {rows:,} embeddings", fix=ROWS_FIX)
     if not MARKER.fullmatch(pad):
         return warn(f"{token} is an ordinary token; a dedicated one required")
@@ -101,6 +104,7 @@ PADDING = Check(
         "the padding token is an ordinary token of the vocabulary, also where none is named and "
         "pad_token_id is 0",
         "a configuration names another number",
+        "tokenizer.json is missing, and every other file of a vocabulary",
     ),
     fails=(
         "a file of the tokenizer is damaged",

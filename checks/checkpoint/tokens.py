@@ -12,6 +12,7 @@ TEMPLATE_FIX = (
     "model.resize_token_embeddings(len(tokenizer)), and train with them; or use the template that "
     "the model was trained with, whose tokens exist."
 )
+OF_ENDS = ("open-r1-663",)
 STOPS_FIX = (
     "Add the number to eos_token_id in generation_config.json, as a list with the others, where "
     "the model was trained on the template. Of a base model, nothing is wrong."
@@ -109,5 +110,7 @@ def _turn_ends(checkpoint: Checkpoint, tokenizer: Tokenizer) -> Verdict | None:
     ends = listed([f"{shown(each, 60)} ({n:,})" for each, n in tokenizer.ends.items()], 3)
     stops = listed([f"{number:,}" for number in tokenizer.stops], 4)
     text = f"the chat template ends turns with {ends}, and eos_token_id is {stops}: generate()"
-    verdict = warn if length_of_run(checkpoint) >= MIN_STEPS else note  # base models are so
-    return verdict(f"{text} goes on behind the answer", fix=STOPS_FIX)
+    text = f"{text} goes on behind the answer"
+    if length_of_run(checkpoint) < MIN_STEPS:  # base models are so
+        return note(text, fix=STOPS_FIX)
+    return warn(text, fix=STOPS_FIX, sources=OF_ENDS)

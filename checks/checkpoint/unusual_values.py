@@ -49,8 +49,8 @@ ZEROS_FIX = (
     "a file of the right checksum, they were never trained or are initialized so on purpose."
 )
 SECOND_FIX = (
-    "transformers and peft load the safetensors, programs that open pytorch_model.bin the other "
-    "values. Delete what is stale, or save the model again into an empty directory."
+    "transformers, peft and diffusers load the safetensors, programs that open the .bin file the "
+    "other values. Delete what is stale, or save the model again into an empty directory."
 )
 ROWS_FIX = (
     "Compare the embedding with that of the base model. Where tokens were added, let "

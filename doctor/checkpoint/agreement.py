@@ -8,7 +8,13 @@ from doctor.checkpoint.analysis.quantization import describe_quantization, quant
 from doctor.checkpoint.analysis.size_tables import table_sizes
 from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings
 from doctor.checkpoint.analysis.structure import ignored, missing
-from doctor.checkpoint.analysis.wrappers import partly_wrapped, wrapper_of
+from doctor.checkpoint.analysis.wrappers import (
+    is_causal,
+    partly_wrapped,
+    whole_of_peft,
+    wrapper_of,
+)
+from doctor.checkpoint.formats.gguf_config import lacks_embedding
 from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.shard_index import SPLIT
@@ -30,10 +36,9 @@ def compare_with_config(
     rows = max((tensor.shape[0] for tensor in embedded), default=None)
     local = isinstance(layout.directory, LocalDirectory)
     if not config or layout.kind.endswith("PEFT adapter"):
-        # save_pretrained alone writes it; a Trainer of a module of one's own writes neither
-        saved = local and not config and layout.directory.exists("generation_config.json")
-        lacks = saved and is_library(contents)
-        return {"embedding_rows": rows, "lacks_config": lacks, **_partly(tensors)}
+        fields = _undescribed(layout, tensors) if local and not config else {}
+        fields = fields if is_library(contents) else {}
+        return {"embedding_rows": rows, **fields, **_partly(tensors)}
     sizes = compare_sizes(config, tensors, embedded)
     return {
         "embedding_rows": rows,
@@ -43,9 +48,25 @@ def compare_with_config(
         "separate_head": separate_head(config, tensors, embedded, layout.directory)
         if local
         else "",
+        "lacks_embedding": lacks_embedding(config, {tensor.name for tensor in tensors}),
         "empty_tensors": sum(0 in tensor.shape for tensor in tensors),
         **_partly(tensors),
         **(_of_library(layout, config, tensors) if is_library(contents) else {}),
+    }
+
+
+def _undescribed(layout: Layout, tensors: list[Tensor]) -> dict[str, object]:
+    """Fields of files of from_pretrained's names without a config.json. save_pretrained alone
+    writes generation_config.json; a Trainer of a module of one's own writes neither."""
+    if layout.kind.endswith("PEFT adapter"):
+        return {}
+    beside = layout.directory
+    described = beside.exists("tokenizer_config.json") and is_causal(tensors)
+    inside = 0 if beside.exists("adapter_config.json") else whole_of_peft(tensors)
+    return {
+        "lacks_config": described or beside.exists("generation_config.json"),
+        "wrapper": "base_model.model." if inside else "",
+        "wrapped": inside,
     }
 
 

@@ -22,7 +22,7 @@ from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts.settings import changed_settings
 from doctor.checkpoint.merges import ModelPaths, read_equality, read_merge
 from doctor.checkpoint.records import Checkpoint, Continuation, Movement, Plan, Values
-from doctor.checkpoint.runs import read_run, run_checkpoints
+from doctor.checkpoint.runs import read_run, run_checkpoints, subdirectory
 from doctor.checkpoint.scan import scan
 
 BATCH = 2_000
@@ -65,8 +65,12 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
     progress, current = ProgressThrottle(notify), TensorCollector()
     counted = counted_stages(stage, progress)
     checkpoint = scan(request.path, counted, current.collect)
-    if isinstance(checkpoint, Unknown) and (names := run_checkpoints(request.path)):
-        checkpoint = read_run(request.path, names, counted, current.collect)
+    if isinstance(checkpoint, Unknown):
+        if names := run_checkpoints(request.path):
+            checkpoint = read_run(request.path, names, counted, current.collect)
+        elif inside := subdirectory(request.path):
+            request = msgspec.structs.replace(request, path=inside)
+            checkpoint = scan(inside, counted, current.collect)
     if isinstance(checkpoint, Unknown):
         return checkpoint
     if request.tensors:

@@ -45,6 +45,7 @@ SECTIONS = {
         "ignored_count": "ignored_count",
         "quantization": "quantization",
         "lacks_config": "lacks_config",
+        "lacks_embedding": "lacks_embedding",
         "empty_tensors": "empty_tensors",
         "embedding_rows": "embedding_rows",
         "unmatched": "unmatched",

@@ -13,11 +13,11 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import is_address
-from doctor.checkpoint.layouts.hints import checkpoints, numbered
+from doctor.checkpoint.layouts.hints import checkpoints, numbered, only_below
 from doctor.checkpoint.records import Checkpoint, Optimizer, Problem, Sibling
 from doctor.checkpoint.scan import OnTensors, scan
 
-BROKEN = ("damaged", "disguised", "missing", "empty", "unloadable")
+BROKEN = ("damaged", "disguised", "missing", "lost-rank", "empty", "unloadable")
 """Kinds of problems that keep a checkpoint from being loaded."""
 
 STATE = re.compile(
@@ -43,6 +43,18 @@ def run_checkpoints(path: str) -> list[str]:
         return []
     inside = [name.rstrip("/") for name in names if name.endswith("/")]
     return checkpoints(inside) or numbered(directory, inside)
+
+
+def subdirectory(path: str) -> str:
+    """The path of the one subdirectory with weights of a directory that has none; "" for none."""
+    if is_address(path):
+        return ""
+    try:
+        names = (directory := LocalDirectory(Path(path))).names()
+    except CheckpointError:
+        return ""
+    name = only_below(directory, [name.rstrip("/") for name in names if name.endswith("/")])
+    return str(Path(path, name)) if name else ""
 
 
 def read_run(

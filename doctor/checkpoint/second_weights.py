@@ -14,8 +14,8 @@ from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.records import SecondWeights
 from doctor.checkpoint.scan import scan
 
-SECOND = re.compile(r"(?:pytorch_model(?:-\d{5}-of-\d{5})?|adapter_model)\.bin")
-"""transformers and peft load them only where no safetensors are there."""
+SECOND = re.compile(r"(?:(?:diffusion_)?pytorch_model(?:-\d{5}-of-\d{5})?|adapter_model)\.bin")
+"""transformers, peft and diffusers load them only where no safetensors are there."""
 
 
 def compare_second(

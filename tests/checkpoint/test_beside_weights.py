@@ -51,8 +51,8 @@ def save_ranks(path: Path, name: str, steps: dict[int, int], **more: Any) -> Non
     [
         ("rank{}.pt", {0: 600, 1: 600, 2: 550}, {}, ["mixed"]),
         ("model.shard-{}.pth", {0: 100, 1: 150}, {}, ["mixed"]),
-        ("ckpt_rank_{}.pt", {0: 9, 1: 9, 3: 9}, {}, ["missing"]),
-        ("rank{}.pt", {0: 9, 1: 9}, {"world_size": 3}, ["missing"]),
+        ("ckpt_rank_{}.pt", {0: 9, 1: 9, 3: 9}, {}, ["lost-rank"]),
+        ("rank{}.pt", {0: 9, 1: 9}, {"world_size": 3}, ["lost-rank"]),
         ("rank{}.pt", {0: 600, 1: 600}, {"world_size": 2}, []),
         ("rank{}.pt", {1: 600, 2: 600}, {}, []),  # counted from 1
         ("ckpt_step{}.pt", {0: 0, 100: 100}, {}, []),
@@ -64,7 +64,7 @@ def test_files_of_ranks(
 ) -> None:
     save_ranks(tmp_path, name, steps, **more)
     assert [each.kind for each in rank_problems(LocalDirectory(tmp_path))] == kinds
-    status = {"mixed": Status.FAIL, "missing": Status.FAIL}[kinds[0]] if kinds else Status.PASS
+    status = {"mixed": Status.FAIL, "lost-rank": Status.FAIL}[kinds[0]] if kinds else Status.PASS
     assert verdict("CKP001", tmp_path).status is status
 
 
@@ -295,8 +295,8 @@ def test_directories_that_hold_no_adapter_of_their_own(tmp_path: Path) -> None:
     save_adapter(tmp_path / "final")
     (tmp_path / "adapter_config.json").write_text("{}")
     found = read(request, no_stage, lambda note: None)
-    assert isinstance(found, Unknown)
-    assert "final" in found.reason
+    assert isinstance(found, Checkpoint)
+    assert found.path == str(tmp_path / "final")
     assert verdict("CKP001", tmp_path / "final").status is Status.PASS
 
 

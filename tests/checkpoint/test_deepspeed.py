@@ -73,7 +73,7 @@ def test_ranks_that_are_missing(tmp_path: Path) -> None:
     zero_two(tmp_path, 3)
     (tmp_path / "global_step6" / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt").unlink()
     checkpoint, _ = scan_tensors(tmp_path)
-    assert [problem.kind for problem in checkpoint.problems] == ["missing"]
+    assert [problem.kind for problem in checkpoint.problems] == ["lost-rank"]
     assert "2 of 3" in checkpoint.problems[0].text
     (tmp_path / "latest").write_text("global_step7")
     checkpoint, _ = scan_tensors(tmp_path)

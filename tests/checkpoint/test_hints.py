@@ -214,7 +214,8 @@ def test_a_run_whose_checkpoints_are_numbers(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     weights(tmp_path / "9/model.safetensors")
     lone = read(ScanRequest(path=str(tmp_path)), no_stage, lambda note: None)
-    assert isinstance(lone, Unknown)  # one number alone is no run
+    assert isinstance(lone, Checkpoint)  # one number alone is no run
+    assert (lone.path, lone.siblings) == (str(tmp_path / "9"), ())
     weights(tmp_path / "10/model.safetensors")
     complete = judge("CKP001")
     assert complete(checkpoint=(found := scan_run(tmp_path))).status is Status.PASS

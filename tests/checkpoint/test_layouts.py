@@ -175,7 +175,7 @@ def test_ranks_of_megatron(tmp_path: Path) -> None:
     assert scan_tensors(tmp_path / "iter_0000100")[0].contents.tensors == 2
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("../../etc")
     checkpoint, _ = scan_tensors(tmp_path)
-    assert [problem.kind for problem in checkpoint.problems] == ["missing"]
+    assert [problem.kind for problem in checkpoint.problems] == ["untagged"]
 
 
 def test_nanogpt_and_lightning(tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ def test_a_source_is_of_the_reason() -> None:
         return complete(Problem(kind=kind, file=file, text="is cut short")).sources
 
     assert COMPLETE.sources == cited("unfinished") == cited("damaged", "m.pt") == ()
-    assert (cited("over-limit"), cited("missing"), cited("damaged")) == (
+    assert cited("missing") == ()
+    index = cited("missing", "model.safetensors.index.json")
+    assert (cited("over-limit"), index, cited("damaged")) == (
         ("safetensors-668",),
         ("huggingface-hub-4728",),
         ("safetensors-format",),

@@ -58,7 +58,7 @@ def describe_quantization(
     method = declared.get("quant_method")
     method = shown(method, 40) if isinstance(method, str) else ""
     without = [name for name, scaled in packed.items() if not scaled]
-    if method not in WITH_SCALES and len(without) == len(packed):
+    if method not in WITH_SCALES and len(without) == len(packed) and not _four_bits(tensors):
         packed, without = {}, []  # a plain cast, or scales under names of one's own
     return Quantization(
         method=method,
@@ -67,6 +67,13 @@ def describe_quantization(
         example=next(iter(packed), "")[:500],
         unscaled=tuple(shown(name, 200) for name in without[:FEW]),
         unscaled_count=len(without),
+    )
+
+
+def _four_bits(tensors: Sequence[Tensor]) -> bool:
+    """Whether a weight is a column of bytes, which nothing but bitsandbytes makes of a matrix."""
+    return any(
+        t.dtype == "U8" and t.shape[1:] == (1,) and t.name.endswith(".weight") for t in tensors
     )
 
 

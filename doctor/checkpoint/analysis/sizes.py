@@ -77,9 +77,11 @@ def parts_of(config: Mapping[str, object]) -> list[Mapping[str, object]]:
     return [config, *(value for value in config.values() if isinstance(value, dict))]
 
 
-def _numbers(parts: Iterable[Mapping[str, object]], keys: Iterable[str]) -> list[int]:
+def _numbers(
+    parts: Iterable[Mapping[str, object]], keys: Iterable[str], least: int = 1
+) -> list[int]:
     values = [part.get(key) for part in parts for key in keys]
-    return list(dict.fromkeys(value for value in values if type(value) is int and value > 0))
+    return list(dict.fromkeys(value for value in values if type(value) is int and value >= least))
 
 
 def _layers(parts: list[Mapping[str, object]], tensors: Sequence[Tensor]) -> list[Size]:
@@ -166,7 +168,7 @@ def named_sizes(
     stored: int,
 ) -> list[Size]:
     """A size that one of these entries gives."""
-    configured = _numbers(parts, keys)
+    configured = _numbers(parts, keys, least=0 if keys is VOCABULARY else 1)
     if not configured:
         return []
     entries = [key for part in parts for key in keys if key in part]

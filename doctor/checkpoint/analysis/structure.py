@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from doctor.checkpoint.analysis.sizes import LLAMA_LIKE, STACK
+from doctor.checkpoint.analysis.sizes import LLAMA_LIKE, STACK, embeddings
 from doctor.checkpoint.analysis.wrappers import ANCHORS
 from doctor.checkpoint.tensors import Tensor
 
@@ -47,9 +47,15 @@ Layers = dict[int, dict[str, Tensor]]
 """Number -> name inside of the layer -> tensor."""
 
 
+SHARED = frozenset(("t5", "mt5", "umt5", "longt5"))
+"""model_types whose encoder and decoder share an embedding, of which a file needs one name."""
+
+
 def missing(config: Mapping[str, object], tensors: Sequence[Tensor]) -> list[str]:
     """Names that the model has, as from_pretrained would call them."""
     kind = config.get("model_type")
+    if kind in SHARED and not embeddings(tensors):
+        return ["shared.weight"]
     if kind not in ALIKE or "auto_map" in config or "block_configs" in config:
         return []
     anchor = ANCHORS.get(str(kind), "")

@@ -49,12 +49,13 @@ def wrapper_of(config: Mapping[str, object], tensors: Sequence[Tensor]) -> tuple
 
 
 def partly_wrapped(tensors: Sequence[Tensor]) -> tuple[str, int, str]:
-    """A lead of some names whose layers go on with the numbers of those without it, into how many
-    names it was put, and one of them: a module of one's own may be called like a wrapper, and then
-    counts its layers by itself. torch.compile's, which no module has, also of all names."""
+    """A lead of all names, or of some whose layers go on with the numbers of those without it, into
+    how many names it was put, and one of them: a module of one's own may be called like a wrapper,
+    and then counts its layers by itself. Without a dot, what no module is called, anywhere."""
     names = [tensor.name for tensor in tensors]
-    if names and all(name.startswith(COMPILED) for name in names):
-        return COMPILED, len(names), names[0]
+    for lead in LEADS[:3]:
+        if names and all(name.startswith(lead) for name in names):
+            return lead, len(names), names[0]
     for lead in LEADS[:3]:
         inside = [name.removeprefix(lead) for name in names if name.startswith(lead)]
         plain = [name for name in names if not name.startswith(lead)]
@@ -63,7 +64,30 @@ def partly_wrapped(tensors: Sequence[Tensor]) -> tuple[str, int, str]:
         with_lead, without = _numbers(inside), _numbers(plain)
         if any(_goes_on(with_lead[form], without[form]) for form in with_lead.keys() & without):
             return lead, len(inside), lead + inside[0]
+    for part in (FLAT, COMPILED):
+        if within := [name for name in names if part in name]:
+            return part.rstrip("."), len(within), within[0]
     return "", 0, ""
+
+
+def whole_of_peft(tensors: Sequence[Tensor]) -> int:
+    """The tensors, if all are named as inside of peft's wrapper, and some are no adapter's."""
+    lead = LEADS[3]
+    names = [tensor.name for tensor in tensors]
+    inside = all(name.startswith(lead) for name in names)
+    return len(names) if inside and any("lora_" not in name for name in names) else 0
+
+
+CAUSAL = re.compile(
+    r"(?:model\.(?:layers\.\d+|embed_tokens|norm)|transformer\.(?:h\.\d+|wte|wpe|ln_f)|lm_head)\..+"
+)
+
+
+def is_causal(tensors: Sequence[Tensor]) -> bool:
+    """Whether the names are those of a library's causal model, and no others."""
+    names = [tensor.name for tensor in tensors]
+    embeds = {ANCHORS["llama"], ANCHORS["gpt2"]}.intersection(names)
+    return bool(embeds) and all(CAUSAL.fullmatch(name) for name in names)
 
 
 def _numbers(names: Sequence[str]) -> dict[str, set[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 TOKENS = "tokenizer.ggml.tokens"
 
@@ -12,6 +12,25 @@ IDS = {
     "pad_token_id": "padding_token_id",
     "eot_token_id": "eot_token_id",
 }
+
+
+LANGUAGE = frozenset({
+    "bloom", "command-r", "deepseek2", "falcon", "gemma", "gemma2", "gemma3", "gpt2", "gptneox",
+    "granite", "llama", "llama4", "mistral3", "mpt", "olmo2", "phi2", "phi3", "qwen2", "qwen2moe",
+    "qwen3", "qwen3moe", "stablelm", "starcoder2",
+})  # fmt: skip
+"""Architectures that llama.cpp loads with an embedding of their own; drafts have none."""
+
+
+def lacks_embedding(config: Mapping[str, object], names: Collection[str]) -> bool:
+    """Whether a language model, by its header and its first layer, has no embedding of tokens."""
+    described = {"num_hidden_layers", "vocab_size"} <= config.keys()
+    if not described or config.get("architecture") not in LANGUAGE or EMBEDDING in names:
+        return False
+    return any(name.startswith("blk.0.") for name in names)
+
+
+EMBEDDING = "token_embd.weight"
 
 
 def gguf_config(values: Mapping[str, str | int]) -> dict[str, object]:
@@ -33,4 +52,4 @@ def gguf_config(values: Mapping[str, str | int]) -> dict[str, object]:
     layers, further = config.get("num_hidden_layers"), config.get("num_nextn_predict_layers")
     if isinstance(layers, int) and isinstance(further, int):  # block_count has both
         config["num_hidden_layers"] = max(layers - further, 0)
-    return dict(config)
+    return {**config, "architecture": family} if config else {}

@@ -80,12 +80,30 @@ def below(directory: Directory, names: list[str]) -> str:
     return f"; name a subdirectory with weights: {listed(held, 3)}" if held else ""
 
 
+def only_below(directory: Directory, names: list[str]) -> str:
+    """The one subdirectory in which weights lie, by the names of files; "" where several do, or
+    where it may be another's data."""
+    inside = [name for name in names if not name.startswith(".")]
+    held = {name: _held(directory, name) for name in inside} if len(inside) <= MOST_BELOW else {}
+    found = [name for name, files in held.items() if files]
+    if len(found) != 1 or not any(NO_DATA.match(file) for file in held[found[0]]):
+        return ""
+    return found[0]
+
+
+NO_DATA = re.compile(r"(?:\w*_)?model|.*\.(?!bin$)\w+$")
+"""Names of files that end in .bin and are weights, or that end in another way."""
+
+
 def _holds(directory: Directory, name: str) -> bool:
     """Whether files of weights lie in a subdirectory, by their names."""
+    return bool(_held(directory, name))
+
+
+def _held(directory: Directory, name: str) -> list[str]:
     try:
         inside = directory.inside(name).names()
     except CheckpointError:
-        return False
-    return any(
-        each.endswith((*ONE, ".distcp")) and not NOT_WEIGHTS.fullmatch(each) for each in inside
-    )
+        return []
+    ends = (*ONE, ".distcp")
+    return [each for each in inside if each.endswith(ends) and not NOT_WEIGHTS.fullmatch(each)]

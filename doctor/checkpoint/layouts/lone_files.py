@@ -38,7 +38,10 @@ def lone(directory: Directory, files: list[str], ends: str) -> Layout:
         text = (
             f"is the one of {len(files)} files that was read{by_step}; name another to examine it"
         )
-        note = (Problem(kind="note", file=shown(name), text=text),)
+        note = (
+            Problem(kind="note", file=shown(name), text=text),
+            *_emptied(directory, name, plain),
+        )
     return Layout(directory, kind, (name,), problems=note)
 
 
@@ -57,6 +60,26 @@ def _latest(directory: Directory, names: list[str]) -> tuple[str, int | None]:
         return names[0], None
     latest = max(known, key=known.__getitem__)
     return latest, known[latest]
+
+
+def _emptied(directory: Directory, name: str, names: list[str]) -> tuple[Problem, ...]:
+    """A file without a byte that is later than this one by its numbers, as a save leaves that the
+    disk had no room for."""
+    later = [each for each in names if _without_numbers(each) == _without_numbers(name)
+             and _numbers(each) > _numbers(name)]  # fmt: skip
+    local = isinstance(directory, LocalDirectory)
+    if not local or RANK.fullmatch(name) or len(later) > MOST_COMPARED:
+        return ()
+    for each in sorted(later, key=_numbers, reverse=True):
+        with contextlib.suppress(CheckpointError), directory.open(each) as source:
+            if not source.size:
+                text = f"is empty; {shown(name)} is the last whole one that was found"
+                return (Problem(kind="unfinished", file=shown(each), text=text),)
+    return ()
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(number[:18]) for number in re.findall(r"[0-9]+", name)]
 
 
 def _without_numbers(name: str) -> str:

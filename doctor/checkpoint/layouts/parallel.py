@@ -119,7 +119,13 @@ def _megatron(directory: Directory, entries: list[str]) -> Layout | None:
                 error.text if isinstance(error, CheckpointError) else "does not name an iteration"
             )
             kind = "Megatron-LM checkpoint"
-            problem = Problem(kind="missing", file=tracker, text=f"names a directory that {text}")
+            here = [name for name in entries if re.fullmatch(r"iter_\d{7}", name)]
+            rest = f"; {listed(here[-2:], 2)} is here" if here else ""
+            problem = Problem(
+                kind="untagged" if here else "missing",
+                file=tracker,
+                text=f"names a directory that {text}{rest}",
+            )
             return Layout(directory, kind, problems=(problem,))
         return _iteration(directory, inside, f"{under}/")
     if any(_RANK.fullmatch(name) for name in entries) or "metadata.json" in entries:

@@ -19,6 +19,9 @@ LIMIT = 1 << 20
 MOST = 50
 """Components that are read."""
 
+MODELS = ("Model", "Transformer2D", "AutoencoderKL")
+"""Ends of the classes of models in diffusers."""
+
 FindWeights = Callable[[Directory, list[str], list[str], str], "Layout | None"]
 
 
@@ -41,6 +44,7 @@ def pipeline(directory: Directory, entries: list[str], find: FindWeights) -> Lay
             continue
         component = _component(directory, name, find)
         if component is None:
+            problems += _weightless(directory, name)
             continue
         read.append(name)
         files += [f"{name}/{file}" for file in component.files]
@@ -69,6 +73,19 @@ def _component(directory: Directory, name: str, find: FindWeights) -> Layout | N
     names = [each for each in entries if not each.startswith(".")]
     layout = find(inside, names, entries, name)
     return replace(layout, groups=()) if layout else None
+
+
+def _weightless(directory: Directory, name: str) -> list[Problem]:
+    """A model of diffusers by its config.json, which schedulers and processors do not have."""
+    file = f"{name}/config.json"
+    try:
+        kind = read_json(directory, file, LIMIT).get("_class_name")
+    except CheckpointError:
+        return []
+    if not isinstance(kind, str) or not kind.endswith(MODELS):
+        return []
+    text = f"describes {shown(kind, 100)}, and no weights lie beside it"
+    return [Problem(kind="missing", file=shown(file), text=text)]
 
 
 def replace_file(problem: Problem, file: str) -> Problem:

@@ -57,7 +57,7 @@ def _of_series(directory: LocalDirectory, files: dict[int, str]) -> Iterator[Pro
     if absent:
         which = listed([str(number) for number in absent], 4)
         text = f"is one of the files of {world - first:,} ranks, and number {which} is not there"
-        yield Problem(kind="missing", file=shown(min(files.values())), text=text)
+        yield Problem(kind="lost-rank", file=shown(min(files.values())), text=text)
     if len(steps) > 1:
         common = max(steps, key=lambda step: (len(steps[step]), step))
         other = min(step for step in steps if step != common)

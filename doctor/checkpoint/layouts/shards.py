@@ -79,8 +79,10 @@ def indexed_layout(directory: Directory, names: list[str], index: str, ends: str
     complete = shards if shards and shard_count(shards[0]) == len(shards) else []
     on_disk = tuple(complete or [name for name in files if name == WHOLE[ends]])
     if len(absent) == len(named) and on_disk:
-        text = f"names none of the {len(on_disk)} files that are here, which are a complete set"
         loads = on_disk[0] == WHOLE[ends]  # from_pretrained prefers it to an index
+        text = f"names none of the {len(on_disk)} files that are here, which are a complete set"
+        if loads:
+            text = f"names shards of which none is here, beside {WHOLE[ends]}, the whole model"
         state: ProblemKind = "stale-index" if loads else "foreign-index"
         problem = Problem(kind=state, file=shown(index), text=text)
         return Layout(directory, kind, on_disk, problems=(problem,))

@@ -53,6 +53,9 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         return None
     settings = {**(contents[SMALL[1]] or {}), **_present(contents[SMALL[0]] or {})}
     tokens = _tokens(settings.get("added_tokens_decoder"), head or "")
+    if head is None:  # classes of one file in Python take them from here
+        added = _json(directory, "added_tokens.json", problems) or {}
+        tokens |= {n: text for text, number in added.items() if (n := _whole(number)) is not None}
     pad = _text(settings.get("pad_token"))
     first = tokens.get(0, _first(head or ""))
     config = contents["config.json"] or {}
@@ -83,10 +86,30 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         },
         largest=max([*tokens, *([largest] if largest is not None else [])], default=None),
         largest_added=max(tokens, default=None),
+        lacks_vocabulary=_without_vocabulary(directory, contents[SMALL[0]] or {}),
         vocabulary_elsewhere=_sentencepiece(directory) if _is_empty(head or "") else "",
         vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
         problems=tuple(problems),
     )
+
+
+FAST = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Classes that have no other file of their own than tokenizer.json."""
+_VOCABULARY_FILE = re.compile(
+    r"(?!tokenizer_config)(?:.*(?:vocab|merges|tokenizer|tekken|spiece).*|.+\.(?:model|tiktoken|spm))"
+)
+
+
+def _without_vocabulary(directory: Directory, settings: dict[str, object]) -> str:
+    """The tokenizer's class, where the file that it is made from lies nowhere in the directory."""
+    named = settings.get("tokenizer_class")
+    if named not in FAST or "auto_map" in settings or not isinstance(directory, LocalDirectory):
+        return ""
+    try:
+        names = directory.names()
+    except CheckpointError:
+        return ""
+    return "" if any(map(_VOCABULARY_FILE.fullmatch, names)) else str(named)
 
 
 def _is_empty(head: str) -> bool:
@@ -165,6 +188,7 @@ def _head(
     except msgspec.DecodeError:
         number = None
         problems.append(Problem(kind="note", file=name, text="is not valid JSON"))
+        texts = ()
     absent = tuple(each for each in texts if not is_token(each, data)) if local else ()
     return data[:HEAD].decode("utf-8", "ignore"), number, absent
 

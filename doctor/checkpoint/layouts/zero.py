@@ -60,7 +60,7 @@ def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], Opti
     ranks = engine.ranks
     count = ranks[0].count or len(ranks)
     if len(ranks) < count:
-        raise CheckpointError("missing", f"has {len(ranks)} of {count} files of optimizer states")
+        raise CheckpointError("lost-rank", f"has {len(ranks)} of {count} files of optimizer states")
     if len(ranks) > count:
         raise CheckpointError(
             "damaged", f"has {len(ranks)} files of optimizer states, {count} are of a run"

@@ -116,6 +116,9 @@ class Tokenizer(Section, frozen=True, kw_only=True):
     """The largest number of a token; None where tokenizer.json was not read to its end."""
     largest_added: int | None = None
     """The same of the tokens that were added to the vocabulary, special ones among them."""
+    lacks_vocabulary: str = ""
+    """The class of tokenizer_config.json that is made from tokenizer.json, where that is missing,
+    and every other file of a vocabulary, too."""
     vocabulary_elsewhere: str = ""
     """The sentencepiece model beside a tokenizer.json whose vocabulary is empty; "" otherwise."""
     problems: tuple[Problem, ...] = ()

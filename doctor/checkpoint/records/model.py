@@ -64,7 +64,9 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     """What DistributedDataParallel, torch.compile, FSDP, peft or a program of one's own put into
     the names of tensors beside a config.json: "module."."""
     lacks_config: bool = False
-    """Files of from_pretrained's names lie beside a generation_config.json, and no config.json."""
+    """Files of from_pretrained's names lie beside others of it, and no config.json."""
+    lacks_embedding: bool = False
+    """A GGUF file of a language model has no embedding of tokens."""
     wrapped: int = 0
     """Tensors whose names have it."""
     partly: str = ""

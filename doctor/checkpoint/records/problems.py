@@ -14,6 +14,7 @@ ProblemKind = Literal[
     "stale-index",
     "foreign-index",
     "short-index",
+    "lost-rank",
     "no-index",
     "stray",
     "unknown-dtype",

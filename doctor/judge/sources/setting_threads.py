@@ -5,6 +5,12 @@ from __future__ import annotations
 from doctor.judge.sources.source import Source, thread
 
 SETTING_THREADS = (
+    thread("huggingface/open-r1", 663, "generation_config takes the template's end of a turn",
+        checked="2026-12-01"),
+    thread("vllm-project/vllm", 51665, "Tied by config.json, and a head of its own",
+        checked="2026-12-01"),
+    thread("huggingface/peft", 345, "A checkpoint of the wrapped model, without its configuration",
+        checked="2026-12-01"),
     thread("haotian-liu/LLaVA", 918, "LoRA at 2e-4 diverges; 1e-4 or lower", checked="2026-11-29"),
     thread("huggingface/alignment-handbook", 25, "DPO of all weights takes 5e-7",
         checked="2026-11-29"),
