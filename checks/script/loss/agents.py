@@ -143,9 +143,7 @@ def _receivers(reading: Training, value: Value) -> list[str]:
 def _unused_done(reading: Training, scope: int) -> str:
     """A name for the end of episodes that is bound here among others and never read."""
     bound = {
-        each.target
-        for each in reading.assignments
-        if each.scope == scope and _marks_ends(each)
+        each.target for each in reading.assignments if each.scope == scope and _marks_ends(each)
     }
     remade = {(a.target, a.span.line) for a in reading.assignments if a.scope == scope}
     read = {n for v, span, s in reading.expressions if s == scope for n in v.all_names
