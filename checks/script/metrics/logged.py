@@ -1,0 +1,93 @@
+"""Values that are logged under the label of something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from doctor.checks.script.naming import HIGH, direction, is_held_out, is_training, words
+from doctor.checks.script.reading import exclusive
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+
+PAIRS = ("add_scalar", "log_value", "log_scalar", "log_metric", "log")
+TABLES = ("log", "log_metrics", "log_dict", "add_scalars")
+ALIKE = ({"acc", "accuracy"}, {"iou", "miou"}, {"auc", "auroc"}, {"ap", "map", "auprc"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    label: str
+    value: Value
+    call: Call
+
+
+def mislabelled(reading: Training) -> Iterator[Match]:
+    """add_scalar("train/loss", train_loss) and add_scalar("val/loss", train_loss)."""
+    table: dict[tuple[int, tuple[int, ...], str], list[_Entry]] = {}
+    for entry in _entries(reading):
+        text = render(reading, entry.value)
+        table.setdefault((entry.call.scope, entry.call.loops, text), []).append(entry)
+    for (_, _, text), entries in table.items():
+        for entry in entries[1:]:
+            rivals = [e for e in entries if e.label != entry.label
+                      and not exclusive(e.call.arms, entry.call.arms)]  # fmt: skip
+            for one in rivals:
+                if _is_of_the_other(text, one.label, entry.label):
+                    yield Match(
+                        entry.call.span,
+                        f"{entry.label!r} is {text}, which is logged as {one.label!r}, too",
+                        "warn",
+                        fix="Log the value that the label names.",
+                    )
+                    break
+
+
+def _entries(reading: Training) -> Iterator[_Entry]:
+    for call in reading.named(*PAIRS):
+        label = _label(call.first) if len(call.args) > 1 else ""
+        if label:
+            yield _Entry(label, call.args[1], call)
+    for call in reading.named(*TABLES):
+        for value in call.args:
+            if value.kind == "dict" and len(value.keys) == len(value.items):
+                yield from (
+                    _Entry(k, v, call) for k, v in zip(value.keys, value.items, strict=True)
+                )
+
+
+def _label(value: Value | None) -> str:
+    """A text, also one with names in it: {mode}/PSNR."""
+    if value is None or value.name or value.kind not in ("literal", "other"):
+        return ""
+    if value.kind == "literal":
+        return value.literal if isinstance(value.literal, str) else ""
+    parts = [_label(each) if each.kind == "literal" else "{}" for each in value.items]
+    return "".join(parts) if any(isinstance(each.literal, str) for each in value.items) else ""
+
+
+def _parts(text: str) -> list[str]:
+    """The names in a value or a label: val_loss of val/loss."""
+    return re.findall(r"[A-Za-z]\w*", text)
+
+
+def _is_of_the_other(text: str, right: str, label: str) -> bool:
+    """The value is named for training, or for a metric, as one label is, and the other is not."""
+    named = re.sub(r"\.(?:avg|val|item\(\)|mean\(\)|compute\(\))", "", text)
+    short = re.sub(r"\W+", "_", named)
+    if not re.fullmatch(r"(?:self\.)?[\w.]+(?:/len\([\w.]+\))?", named.strip("()")):
+        return False
+    under = "_".join(_parts(label)), "_".join(_parts(right))
+    if is_training(short) and is_training(under[1]) and is_held_out(under[0]):
+        return bool(direction(under[0]) and direction(short))
+    mine, own, other = (_metrics(name) for name in (short, under[1], under[0]))
+    alike = any(mine | other <= same for same in ALIKE)
+    return len(mine) == len(other) == 1 and mine == own and mine != other and not alike
+
+
+def _metrics(name: str) -> set[str]:
+    """psnr of val_PSNR, and of psnres."""
+    return {m for word in words(name) for m in HIGH if word in (m, f"{m}s", f"{m}es")}
