@@ -13,7 +13,7 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
-PAIRS = ("add_scalar", "log_value", "log_scalar", "log_metric", "log")
+PAIRS = ("add_scalar", "add_value", "log_value", "log_scalar", "log_metric", "log")
 TABLES = ("log", "log_metrics", "log_dict", "add_scalars")
 ALIKE = ({"acc", "accuracy"}, {"iou", "miou"}, {"auc", "auroc"}, {"ap", "map", "auprc"})
 
@@ -27,6 +27,7 @@ class _Entry:
 
 def mislabelled(reading: Training) -> Iterator[Match]:
     """add_scalar("train/loss", train_loss) and add_scalar("val/loss", train_loss)."""
+    yield from _of_training(reading)
     table: dict[tuple[int, tuple[int, ...], str], list[_Entry]] = {}
     for entry in _entries(reading):
         text = render(reading, entry.value)
@@ -44,6 +45,21 @@ def mislabelled(reading: Training) -> Iterator[Match]:
                         fix="Log the value that the label names.",
                     )
                     break
+
+
+def _of_training(reading: Training) -> Iterator[Match]:
+    """for k, v in mean_train.items(): add_scalars(k, {"val": v}), where mean_val is there."""
+    bound = {each.target for each in reading.assignments}
+    for entry in _entries(reading):
+        loop = reading.loop_of(entry.call)
+        made = reading.call_of(loop.iterable) if loop is not None else None
+        known = made is not None and loop is not None and entry.value.name in loop.targets
+        if known and made is not None and made.method == "items" and is_training(made.receiver):
+            twins = [name for name in bound if is_held_out(name)
+                     and _rest(name) == _rest(made.receiver)]  # fmt: skip
+            if twins and _part(entry.label) == "held out":
+                message = f"{entry.label!r} is logged of {made.receiver}; {twins[0]} is there"
+                yield Match(entry.call.span, message, "warn", fix=f"Loop over {twins[0]}.")
 
 
 def _entries(reading: Training) -> Iterator[_Entry]:
@@ -75,7 +91,12 @@ def _parts(text: str) -> list[str]:
 
 
 def _is_of_the_other(text: str, right: str, label: str) -> bool:
-    """The value is named for training, or for a metric, as one label is, and the other is not."""
+    """Only the part differs, train or val; or the value is named for training, or for a metric,
+    as one label is, and the other is not."""
+    parts = {_part(right), _part(label)}
+    if parts == {"train", "held out"} and _rest(right) == _rest(label):
+        fits = _part(re.sub(r"\W+", "_", text)) in ("", _part(right))
+        return fits and bool(direction("_".join(_parts(label))) or direction(_parts(text)[0]))
     named = re.sub(r"\.(?:avg|val|item\(\)|mean\(\)|compute\(\))", "", text)
     short = re.sub(r"\W+", "_", named)
     if not re.fullmatch(r"(?:self\.)?[\w.]+(?:/len\([\w.]+\))?", named.strip("()")):
@@ -86,6 +107,17 @@ def _is_of_the_other(text: str, right: str, label: str) -> bool:
     mine, own, other = (_metrics(name) for name in (short, under[1], under[0]))
     alike = any(mine | other <= same for same in ALIKE)
     return len(mine) == len(other) == 1 and mine == own and mine != other and not alike
+
+
+def _part(label: str) -> str:
+    named = "_".join(_parts(label))
+    return "train" if is_training(named) else "held out" if is_held_out(named) else ""
+
+
+def _rest(label: str) -> list[str]:
+    """The label without the word for the part."""
+    found = re.findall(r"[A-Za-z]+|[\d.]+|[<>]", label)
+    return [word.casefold() for word in found if not (is_training(word) or is_held_out(word))]
 
 
 def _metrics(name: str) -> set[str]:

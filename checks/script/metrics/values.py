@@ -160,6 +160,8 @@ RULES = (
             "argmax",
             "backward",
             "add_scalar",
+            "add_scalars",
+            "add_value",
             "log",
             "log_metric",
             "log_metrics",
