@@ -25,7 +25,7 @@ def index_as_batch(reading: Training) -> Iterator[Match]:
             call = reading.calls[n]
             if call.receiver != name or call.method not in OF_TENSORS or call.scope != loop.scope:
                 continue
-            if not _is_rebound(reading, name, number, n, call):
+            if not _is_rebound(reading, name, number, call):
                 yield Match(
                     call.span,
                     f"{name} is the number that enumerate() counts: int has no {call.method}()",
@@ -47,11 +47,12 @@ def _counted(reading: Training, loop: Loop) -> str:
     return loop.targets[0] if loop.targets else ""
 
 
-def _is_rebound(reading: Training, name: str, loop: int, number: int, call: Call) -> bool:
-    """x = data[x] before the call, an inner loop over x, or a test that asks what x is."""
+def _is_rebound(reading: Training, name: str, loop: int, call: Call) -> bool:
+    """x = data[x] before the call, or an inner loop over x."""
     inner = any(name in reading.loops[n].targets for n in call.loops if n != loop)
+    start = (call.span.line, call.span.column)
     return inner or any(
-        name == (a.target.partition("[")[0]) and loop in a.loops and a.position <= number
+        loop in a.loops and (a.span.end_line, a.span.end_column) <= start
         for a in reading.assigned_to(name, call.scope)
     )
 

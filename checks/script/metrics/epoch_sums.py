@@ -179,7 +179,7 @@ def lists_kept(reading: Training) -> Iterator[Match]:
         if not made or not empty or any(c.receiver == name for c in reading.named("clear", "pop")):
             continue
         for each in reading.named(*MEANS):
-            whole = each.first is not None and each.first.name == name
+            whole = each.first is not None and (each.first.kind, each.first.name) == ("name", name)
             if whole and each.loops == epoch and each.scope == call.scope:
                 message = f"{name} goes on through all epochs, and so does its mean"
                 yield Match(made[0].span, message, fix="Set it to [] in each epoch.")
