@@ -13,12 +13,6 @@ for i, x in enumerate(stages):
         {step}
     {behind}
 """
-BATCH = """
-import torch
-for {names} in {over}:
-    {first}
-    {step}
-"""
 LISTS = """
 import numpy as np
 import torch
@@ -98,18 +92,6 @@ def fires(code: str, text: str, **parts: str) -> bool:
             TAKEN,
             {"inner": "i", "behind": "save(i)"},
             {"inner": "i", "behind": "i = 0"},
-        ),
-        (
-            "undefined-attribute",
-            BATCH,
-            {"names": "x, y", "over": "enumerate(loader)", "first": "x = x.to(device)"},
-            {"names": "i, x", "over": "enumerate(loader)", "first": "x = x.to(device)"},
-        ),
-        (
-            "undefined-attribute",
-            BATCH,
-            {"names": "x, y", "over": "enumerate(loader)", "first": "x = x.to(device)"},
-            {"names": "x, y", "over": "enumerate(loader)", "first": "x = data[x]; x.to(device)"},
         ),
         (
             "epoch-sum-reset",

@@ -243,7 +243,10 @@ RULES = (
         severity="fail",
         find=each_of(removed_function, removed_of_numpy),
         why="These functions raise when they are called, and their modules when they are imported.",
-        fires=("a call of a function that torch removed, outside of a try statement",),
+        fires=(
+            "a call of a function that torch removed, outside of a try statement",
+            "a warning: np.float, np.int, np.object, np.str or np.complex, gone since numpy 1.24",
+        ),
         fix="Use the function that the message names; arguments and results may differ.",
         sources=("torchfix-rules", "torch-linalg"),
         limits="that functions which the table does not hold exist.",

@@ -17,7 +17,7 @@ OF_TENSORS = {
 
 def index_as_batch(reading: Training) -> Iterator[Match]:
     """for x, y in enumerate(loader): x.to(device)."""
-    for number, loop in enumerate(reading.loops):
+    for number, loop in enumerate(reading.loops if not reading.is_test else ()):
         name = loop.targets[0] if len(loop.targets) > 1 and _counted(reading, loop) else ""
         if not name or not _is_enumerated(reading, loop):
             continue
@@ -25,7 +25,8 @@ def index_as_batch(reading: Training) -> Iterator[Match]:
             call = reading.calls[n]
             if call.receiver != name or call.method not in OF_TENSORS or call.scope != loop.scope:
                 continue
-            if not _is_rebound(reading, name, number, call):
+            tried = any(reading.branches[b].kind == "try" for b, _ in call.arms)
+            if not tried and not _is_rebound(reading, name, number, call):
                 yield Match(
                     call.span,
                     f"{name} is the number that enumerate() counts: int has no {call.method}()",
