@@ -59,6 +59,7 @@ for epoch in range(9):
     for x in train_loader:
         {step}
     writer.add_scalar("{one}", {value}, epoch)
+    {between}
     writer.add_scalar("{other}", {second}, epoch)
 """
 SCHEDULE = """
@@ -75,7 +76,10 @@ for epoch in range(epochs):
 
 
 def fires(code: str, text: str, **parts: str) -> bool:
-    return codes(text.format(**({"step": STEP} | parts))).get(code, "unknown") != "unknown"
+    return (
+        codes(text.format(**({"step": STEP, "between": ""} | parts))).get(code, "unknown")
+        != "unknown"
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,6 +127,18 @@ def fires(code: str, text: str, **parts: str) -> bool:
             LOG,
             {"one": "loss/train", "other": "loss/val", "value": "loss", "second": "loss"},
             {"one": "loss/train", "other": "loss/val", "value": "loss", "second": "val_loss"},
+        ),
+        (
+            "evaluation-of-something-else",
+            LOG,
+            {"one": "loss/train", "other": "loss/val", "value": "loss", "second": "loss"},
+            {
+                "one": "loss/train",
+                "other": "loss/val",
+                "value": "loss",
+                "second": "loss",
+                "between": "loss = evaluate(model)",
+            },
         ),
         (
             "evaluation-of-something-else",

@@ -97,6 +97,7 @@ def _reads(
 ) -> tuple[bool, Span | None]:
     """Whether the outer loop reads its number before the inner one, and where it does behind it,
     if nothing binds the name anew."""
+    reading.step(len(outside))
     start, end = places[0].span.order, places[-1].span.order
     around = {branch for branch, _ in min((p.arms for p in places), key=len)}
     before, behind = False, None

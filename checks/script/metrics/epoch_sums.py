@@ -178,7 +178,9 @@ def lists_kept(reading: Training) -> Iterator[Match]:
         empty = all(a.value.kind == "list" and not a.value.items and not a.loops for a in made)
         if not made or not empty or any(c.receiver == name for c in reading.named("clear", "pop")):
             continue
+        reading.step(len(made))
         for each in reading.named(*MEANS):
+            reading.step()
             whole = each.first is not None and (each.first.kind, each.first.name) == ("name", name)
             if whole and each.loops == epoch and each.scope == call.scope:
                 message = f"{name} goes on through all epochs, and so does its mean"

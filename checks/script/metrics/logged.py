@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from doctor.checks.script.naming import HIGH, direction, is_held_out, is_training, words
-from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -15,6 +14,8 @@ from doctor.facts.script import Call, Value
 
 PAIRS = ("add_scalar", "add_value", "log_value", "log_scalar", "log_metric", "log")
 TABLES = ("log", "log_metrics", "log_dict", "add_scalars")
+MOST = 20
+"""Labels of one value that are compared with each other. Our own number."""
 ALIKE = ({"acc", "accuracy"}, {"iou", "miou"}, {"auc", "auroc"}, {"ap", "map", "auprc"})
 
 
@@ -28,23 +29,32 @@ class _Entry:
 def mislabelled(reading: Training) -> Iterator[Match]:
     """add_scalar("train/loss", train_loss) and add_scalar("val/loss", train_loss)."""
     yield from _of_training(reading)
-    table: dict[tuple[int, tuple[int, ...], str], list[_Entry]] = {}
+    table: dict[object, list[_Entry]] = {}
     for entry in _entries(reading):
-        text = render(reading, entry.value)
-        table.setdefault((entry.call.scope, entry.call.loops, text), []).append(entry)
-    for (_, _, text), entries in table.items():
-        for entry in entries[1:]:
-            rivals = [e for e in entries if e.label != entry.label
-                      and not exclusive(e.call.arms, entry.call.arms)]  # fmt: skip
-            for one in rivals:
-                if _is_of_the_other(text, one.label, entry.label):
-                    yield Match(
-                        entry.call.span,
-                        f"{entry.label!r} is {text}, which is logged as {one.label!r}, too",
-                        "warn",
-                        fix="Log the value that the label names.",
-                    )
-                    break
+        call, text = entry.call, render(reading, entry.value)
+        table.setdefault((call.scope, call.loops, call.arms, text), []).append(entry)
+    for entries in (held[:MOST] for held in table.values()):
+        for entry in entries if len(entries) > 1 else ():
+            text = render(reading, entry.value)
+            rivals = [e.label for e in entries if e.label != entry.label
+                      and not _is_set_between(reading, text, e.call, entry.call)]  # fmt: skip
+            label = next((r for r in rivals if _is_of_the_other(text, r, entry.label)), "")
+            if label and entry is not entries[0]:
+                yield Match(
+                    entry.call.span,
+                    f"{entry.label!r} is {text}, which is logged as {label!r}, too",
+                    "warn",
+                    fix="Log the value that the label names.",
+                )
+
+
+def _is_set_between(reading: Training, text: str, one: Call, other: Call) -> bool:
+    """A name of the value is assigned between both calls."""
+    first, last = sorted((one.span.order, other.span.order))
+    return any(
+        first < a.span.order < last and a.scope == one.scope
+        for name in _parts(text) for a in reading.assigned_to(name, one.scope)
+    )  # fmt: skip
 
 
 def _of_training(reading: Training) -> Iterator[Match]:
@@ -55,6 +65,7 @@ def _of_training(reading: Training) -> Iterator[Match]:
         made = reading.call_of(loop.iterable) if loop is not None else None
         known = made is not None and loop is not None and entry.value.name in loop.targets
         if known and made is not None and made.method == "items" and is_training(made.receiver):
+            reading.step(len(bound))
             twins = [name for name in bound if is_held_out(name)
                      and _rest(name) == _rest(made.receiver)]  # fmt: skip
             if twins and _part(entry.label) == "held out":

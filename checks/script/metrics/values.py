@@ -89,6 +89,7 @@ def _added_behind(reading: Training) -> Iterator[Match]:
         if not each.augmented or each.operator != "Add" or named is None or not each.loops:
             continue
         held = lines_of(reading, each.scope, named[1])
+        reading.step(len(held))
         inner = {line.loops for line in held}
         loop = next(iter(inner))[-1:] if len(inner) == 1 else ()
         batches = reading.loops[loop[0]].iterable if loop else None
