@@ -185,6 +185,8 @@ class Agent:
 def test_the_mask_of_the_end_is_used() -> None:
     assert "return-of-values" in codes(AGENT.format(future="value"))
     assert "return-of-values" not in codes(AGENT.format(future="mask_batch * value"))
+    endless = "import gymnasium as gym\nenv = gym.make('Pendulum-v1')\n"
+    assert "return-of-values" not in codes(endless + AGENT.format(future="value"))
 
 
 EXPECTED = """

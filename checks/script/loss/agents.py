@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import gradient_paths, policies, policy_signs
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
+from doctor.checks.script.loss.time_limits import endless, is_either, time_limits, uncast
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render
@@ -42,7 +42,8 @@ def returns(reading: Training) -> Iterator[Match]:
         if not next_value or not _is_target(reading, each.target, each.scope, constant=True):
             continue
         done = _unused_done(reading, each.scope)
-        if done and not names & DONE and "not_done" not in each.value.names:
+        ends = done and not names & DONE and "not_done" not in each.value.names
+        if ends and not endless(reading):
             yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
         if not _is_target(reading, each.target, each.scope):
             continue
@@ -151,7 +152,9 @@ def _unused_done(reading: Training, scope: int) -> str:
     tested = {n for b in reading.branches if b.test is not None for n in b.test.all_names}
     places = "".join(p.target.partition("[")[2] for p in reading.script.parts if p.scope == scope)
     tested |= {name for name in bound if name in places}
-    return next((name for name in sorted(bound) if name not in read | tested), "")
+    ended = any(set(words(name)) & DONE for name in read | tested)
+    unread = [name for name in sorted(bound) if name not in read | tested]
+    return next((name for name in unread if set(words(name)) & DONE or not ended), "")
 
 
 def _marks_ends(each: Assignment) -> bool:
