@@ -109,7 +109,11 @@ def removed_function(reading: Training) -> Iterator[Match]:
 
 def removed_of_numpy(reading: Training) -> Iterator[Match]:
     """np.float raises an AttributeError since numpy 1.24."""
-    if limited(reading, "numpy", (1, 24)) or reading.mentions("LooseVersion"):
+    if (
+        not reading.imports_from("numpy")
+        or limited(reading, "numpy", (1, 24))
+        or reading.mentions("LooseVersion")
+    ):
         return
     found = [(r.name, r.span, r.arms) for r in reading.script.references]
     found += [(c.name, c.name_span, c.arms) for c in reading.named(*OF_NUMPY.values())]

@@ -63,7 +63,9 @@ Place = Assignment | Call
 
 def counter_taken(reading: Training) -> Iterator[Match]:
     """for i, x in enumerate(xs): for i in range(n): ...; and i behind the inner loop."""
-    inside = reading.cached(_places)
+    counters = [(loop.scope, _counted(reading, loop)) for loop in reading.loops]
+    twice = len({each for each in counters if each[1]}) < sum(bool(each[1]) for each in counters)
+    inside = reading.cached(_places) if twice else {}
     for number, places in inside.items():
         name = _counted(reading, reading.loops[number])
         around = places[0].loops[: places[0].loops.index(number)]
