@@ -24,6 +24,9 @@ FAULTY = {
         "SCR439", "class A:\n    def f(self):\n        return self.g(1)\n    def g(): pass\n"
     ),
     "a constructor": ("SCR439", "class A:\n    def __init__(self, x): pass\nA()\n"),
+    "a number that is taken for a batch": (
+        "SCR440", "def f(batches):\n    for x, y in enumerate(batches):\n        x = x.cuda()\n"
+    ),
     "an option that nobody adds": (
         "SCR440",
         "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch-size')\n"
@@ -52,6 +55,9 @@ FAULTY = {
 }  # fmt: skip
 OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
 SOUND = {
+    "a number that fetches a batch": (
+        "def f(xs):\n    for x, y in enumerate(xs):\n        x = xs[x]\n        x.cuda()\n"
+    ),
     "a name bound below in the module": "def f():\n    return LATER\nLATER = 1\n",
     "a name that becomes an array": "import numpy as np\nx = []\nx = np.array(x)\nx.shape\n",
     "a function of the name dict": "def dict(): return 1\nx = dict()\nx.weight\n",

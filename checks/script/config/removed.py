@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script.installed import limited, pinned, release
-from doctor.checks.script.rule import Match, Rule, Severity
+from doctor.checks.script.rule import Match, Rule, Severity, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Span
 
@@ -30,6 +30,8 @@ MODULES = {
     "torch._six": ("2.0", "the standard library"),
     "torch.utils.ffi": ("1.0", "torch.utils.cpp_extension"), "torch.legacy": ("1.0", "torch.nn"),
 }  # fmt: skip
+OF_NUMPY = {f"numpy.{name}": name for name in ("float", "int", "object", "str", "complex")}
+"""Names of builtins that numpy had until 1.24; bool and long came back in 2.0."""
 DEPRECATED = {
     "torch.cholesky": "torch.linalg.cholesky", "torch.qr": "torch.linalg.qr",
     "torch.svd": "torch.linalg.svd", "torch.lu": "torch.linalg.lu_factor",
@@ -103,6 +105,22 @@ def removed_function(reading: Training) -> Iterator[Match]:
         for module, (since, instead) in MODULES.items():
             if each.name.startswith(f"{module}.") and not _is_fallback(reading, each.arms):
                 yield from _gone(reading, module, each.span, since, instead)
+
+
+def removed_of_numpy(reading: Training) -> Iterator[Match]:
+    """np.float raises an AttributeError since numpy 1.24."""
+    if (
+        not reading.imports_from("numpy")
+        or limited(reading, "numpy", (1, 24))
+        or reading.mentions("LooseVersion")
+    ):
+        return
+    found = [(r.name, r.span, r.arms) for r in reading.script.references]
+    found += [(c.name, c.name_span, c.arms) for c in reading.named(*OF_NUMPY.values())]
+    for name, span, arms in found:
+        if name in OF_NUMPY and not _is_fallback(reading, arms):
+            message = f"{name} is gone since numpy 1.24; use {OF_NUMPY[name]}"
+            yield Match(span, message, "warn", fix=f"Use {OF_NUMPY[name]}.")
 
 
 def _gone(reading: Training, name: str, span: Span, since: str, instead: str) -> Iterator[Match]:
@@ -227,9 +245,12 @@ RULES = (
         slug="removed-function",
         title="Functions exist in the installed torch",
         severity="fail",
-        find=removed_function,
+        find=each_of(removed_function, removed_of_numpy),
         why="These functions raise when they are called, and their modules when they are imported.",
-        fires=("a call of a function that torch removed, outside of a try statement",),
+        fires=(
+            "a call of a function that torch removed, outside of a try statement",
+            "a warning: np.float, np.int, np.object, np.str or np.complex, gone since numpy 1.24",
+        ),
         fix="Use the function that the message names; arguments and results may differ.",
         sources=("torchfix-rules", "torch-linalg"),
         limits="that functions which the table does not hold exist.",

@@ -44,9 +44,11 @@ def held_out_unused(reading: Training) -> Iterator[Match]:
     """val_loader is never read, and the loader that trains is read without gradients, too."""
     bound, read = reading.cached(_bound_and_read)
     loaders = [name for name in bound if is_held_out(name) and is_loader(name)]
-    for name in loaders if read.isdisjoint(loaders) else ():
+    for name in loaders:
         span, scope = bound[name]
-        if other := _evaluated(reading, scope):
+        rivals = {each for each in loaders if bound[each][1] == scope}
+        other = _evaluated(reading, scope) if read.isdisjoint(rivals) else ""
+        if other:
             yield Match(
                 span,
                 f"{name} is made and never read: {other} trains, and is evaluated",

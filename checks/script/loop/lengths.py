@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loop.counters import counter_taken
 from doctor.checks.script.naming import is_held_out, is_loader
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule, each_of
@@ -98,7 +99,7 @@ def inverted(reading: Training) -> Iterator[Match]:
         test = branch.test
         text = test.text if test is not None else ""
         bare = EVERY.fullmatch(text.strip().strip("()")) if branch.kind == "if" else None
-        if not bare or branch.guard:
+        if not bare or branch.guard or re.search(r"\b(?:not|or)\b", text):
             continue
         acts = [each for each in reading.calls if each.method in ACTS]
         if any((number, 1) in each.arms for each in acts):
@@ -169,7 +170,7 @@ RULES = (
         slug="loop-stands-still",
         title="A loop goes on to the next batch, and acts in every Nth step",
         severity="warn",
-        find=each_of(inverted, same_batch),
+        find=each_of(inverted, same_batch, counter_taken),
         training=True,
         why="iter(loader) starts a new epoch: next() of it is always a first batch. The remainder "
         "of a division is true in all steps but each Nth.",
@@ -177,7 +178,10 @@ RULES = (
             "next(iter(loader)) in the loop that trains, of a loader that shuffles",
             "`if step % 100:` around a step, a save or an evaluation",
         ),
-        errors=("next(iter(loader)) in the loop that trains, of a loader in order",),
+        errors=(
+            "next(iter(loader)) in the loop that trains, of a loader in order",
+            "for i, x in enumerate(xs), an inner loop over i, and i behind that loop",
+        ),
         fix="for batch in loader, or one iterator before the loop; `if step % 100 == 0:`.",
         sources=("torch-dataloader",),
     ),

@@ -66,9 +66,16 @@ def _entered(reading: Training, call: Call) -> list[int]:
 
 
 def _at_end(reading: Training, call: Call, steps: list[int]) -> bool:
-    """Under a condition of its own it may run later than the first step: if step > warmup."""
+    """Under a condition of its own it may run later than the first step: if step > warmup; not
+    where this only asks whether there is a scheduler."""
     shared = set(reading.calls[min(steps)].arms)
-    return any(reading.decides(branch) for branch, arm in call.arms if (branch, arm) not in shared)
+    asks = {call.receiver, f"{call.receiver} is not None"}
+    own = (branch for branch, arm in call.arms if (branch, arm) not in shared)
+    return any(
+        reading.decides(branch) and (reading.test_of(branch) or Value("other")).text not in asks
+        and (reading.test_of(branch) or Value("other")).name not in asks
+        for branch in own
+    )  # fmt: skip
 
 
 def _applies(reading: Training, call: Call) -> bool:
@@ -83,15 +90,16 @@ def _eval_in_loops(reading: Training) -> Iterator[Match]:
         if not any(reading.calls[n].method == "step" for n in reached):
             continue  # a loop over held-out data calls what has a backward() for training
         if not any(reading.calls[n].method == "train" for n in reached):
-            yield from _first_eval(reading, reached)
+            yield from _first_eval(reading, reached, loop)
 
 
-def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
+def _first_eval(reading: Training, reached: list[int], loop: int) -> Iterator[Match]:
     """The first eval() of a trained object among the calls of a loop."""
     for number, call in reading.numbered(reached):
         if call.method != "eval" or call.args or not call.receiver:
             continue
         state = _is_trained(reading, call, number) or _runs_in(reading, call, reached)
+        state = state or _is_left(reading, call, loop)
         if state is False or _is_made_in(reading, call, reached):
             continue
         if _is_probe(reading, call):
@@ -125,6 +133,20 @@ def _runs_in(reading: Training, call: Call, reached: list[int]) -> bool | None:
         if runs and not all(reading.is_without_graph(c) for c in runs):
             return True
     return None
+
+
+def _is_left(reading: Training, call: Call, loop: int) -> bool | None:
+    """self.validate() evaluates self.model, which the loop runs with a graph, and which is set to
+    train() above the loop; nothing leaves the loop beside the evaluation."""
+    key = reading.key(call.receiver, call.scope)
+    own = [reading.calls[n] for n in reading.by_loop[loop]]
+    runs = [c for c in own if reading.key(c.name, c.scope) == key and c.name.startswith("self.")]
+    sites = [c for c in own if reading.target_function(c) == call.scope and c.arms]
+    sets = any(reading.key(c.receiver, c.scope) == key for c in reading.named("train"))
+    left = {(b.loops, b.arms) for b in reading.script.bare if b.name == "break"}
+    leaves = any((c.loops, c.arms) in left for c in sites)
+    graph = bool(runs) and not all(reading.is_without_graph(c) for c in runs)
+    return True if graph and sets and sites and not leaves else None
 
 
 def _has_no_modes(reading: Training, call: Call, number: int) -> bool:

@@ -11,7 +11,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loop.in_samples import in_samples
 from doctor.checks.script.loop.index_of_epoch import starts_over
 from doctor.checks.script.loop.lightning_schedules import stepped_per_epoch
-from doctor.checks.script.loop.schedule_lengths import LENGTHS
+from doctor.checks.script.loop.schedule_lengths import LENGTHS, of_lambda
 from doctor.checks.script.loop.schedule_settings import counted_apart
 from doctor.checks.script.loop.schedules import (
     returned_schedulers,
@@ -121,6 +121,8 @@ def _length(reading: Training, made: Call) -> list[Value] | None:
     """What the schedule's length may be, written out."""
     if made.method == "OneCycleLR" and "steps_per_epoch" in made.keywords:
         return [Value("other", name="Mult", calls=made.keywords["steps_per_epoch"].calls)]
+    if made.method == "LambdaLR":
+        return of_lambda(reading, made) or None
     name, position = LENGTHS.get(made.method, ("", 0))
     value = evaluate.argument(reading, made, name, position) if name else None
     if value is None:

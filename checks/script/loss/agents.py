@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import gradient_paths, policies, policy_signs
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
+from doctor.checks.script.loss.time_limits import endless, is_either, time_limits, uncast
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render
@@ -39,11 +39,14 @@ def returns(reading: Training) -> Iterator[Match]:
         if each.augmented or not (names & REWARD and decays):
             continue
         next_value = _network(reading, each.value, each.scope, each.position)
-        if not next_value or not _is_target(reading, each.target, each.scope):
+        if not next_value or not _is_target(reading, each.target, each.scope, constant=True):
             continue
         done = _unused_done(reading, each.scope)
-        if done and not names & DONE and "not_done" not in each.value.names:
+        ends = done and not names & DONE and "not_done" not in each.value.names
+        if ends and not endless(reading):
             yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
+        if not _is_target(reading, each.target, each.scope):
+            continue
         if not reading.under_no_grad(each.contexts) and _trains(reading, each.value, each):
             yield Match(each.span, f"{each.target} carries gradients of the network that it trains")
 
@@ -121,14 +124,14 @@ def _optimized(reading: Training) -> set[tuple[object, str]]:
     return {key for each in reading.trained for key in each.lineage.names}
 
 
-def _is_target(reading: Training, name: str, scope: int) -> bool:
-    """It is the second argument of a loss that compares values."""
+def _is_target(reading: Training, name: str, scope: int, *, constant: bool = False) -> bool:
+    """It is the second argument of a loss that compares values; `constant` admits detach()."""
     return any(
         kind == "mse"
         and (call := reading.calls[n]).scope == scope
         and len(call.args) > 1
         and name in (call.args[1].name, *_receivers(reading, call.args[1]))
-        and "detach" not in [other.method for other in reading.inside(call.args[1])]
+        and (constant or "detach" not in [c.method for c in reading.inside(call.args[1])])
         for n, kind in loss_calls(reading)
     )
 
@@ -141,9 +144,7 @@ def _receivers(reading: Training, value: Value) -> list[str]:
 def _unused_done(reading: Training, scope: int) -> str:
     """A name for the end of episodes that is bound here among others and never read."""
     bound = {
-        each.target
-        for each in reading.assignments
-        if each.scope == scope and set(words(each.target)) & DONE
+        each.target for each in reading.assignments if each.scope == scope and _marks_ends(each)
     }
     remade = {(a.target, a.span.line) for a in reading.assignments if a.scope == scope}
     read = {n for v, span, s in reading.expressions if s == scope for n in v.all_names
@@ -151,7 +152,15 @@ def _unused_done(reading: Training, scope: int) -> str:
     tested = {n for b in reading.branches if b.test is not None for n in b.test.all_names}
     places = "".join(p.target.partition("[")[2] for p in reading.script.parts if p.scope == scope)
     tested |= {name for name in bound if name in places}
-    return next((name for name in sorted(bound) if name not in read | tested), "")
+    ended = any(set(words(name)) & DONE for name in read | tested)
+    unread = [name for name in sorted(bound) if name not in read | tested]
+    return next((name for name in unread if set(words(name)) & DONE or not ended), "")
+
+
+def _marks_ends(each: Assignment) -> bool:
+    """done, or mask_batch = cat(batch.mask), which is 0 behind the end."""
+    named = set(words(each.target))
+    return bool(named & DONE) or (named <= {"mask", "masks", "batch"} and bool(named - {"batch"}))
 
 
 def _truncated_as_end(reading: Training) -> Iterator[Match]:

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from doctor.checks.script.loss.log_probs import of_several_numbers
 from doctor.checks.script.loss.returns import of_normalized, temperature
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import Line, expanded, lines, render, statements, written_out
+from doctor.checks.script.rendering import (
+    Line,
+    expanded,
+    lines,
+    lines_of,
+    render,
+    statements,
+    written_out,
+)
 from doctor.checks.script.rendering import formulas as formulas_of_file
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -27,6 +35,10 @@ SOFT = re.compile(
     re.IGNORECASE,
 )
 """(q - alpha * log_prob).mean(), which a policy raises."""
+EXPECTED = re.compile(
+    r"\(+\w*prob\w*\*\(.*\balpha(?:\.\w+\(\))*\*\w*log\w*\)+(?P<mean>\.mean\((?:dim=|axis=)?-?1[,)])?"
+)
+"""probs * (q - alpha * log_probs), over the actions: a mean of what the weights sum up."""
 RATIO = re.compile(
     rf"(?:torch\.exp\(\((?P<a>{OLD})-(?P<b>[\w.]+)\)\)|\((?P<c>{OLD})-(?P<d>[\w.]+)\)\.exp\(\))"
 )
@@ -48,6 +60,7 @@ def formulas(reading: Training) -> Iterator[Match]:
         yield from _of_places(reading, table, line)
         yield from _inverse(reading, line)
         yield from _signs(line)
+        yield from _weighed(reading, line)
         if "loss" in line.target and SOFT.fullmatch(line.text) and not reading.mentions("maximize"):
             yield Match(
                 line.span,
@@ -98,6 +111,24 @@ def _is_turned_elsewhere(reading: Training) -> bool:
     texts = [text for text, _, _ in reading.cached(formulas_of_file)]
     texts += [render(reading, v) for c in reading.named("push", "append", "add") for v in c.args]
     return any(COMPLEMENT.search(text) for text in texts)
+
+
+def _weighed(reading: Training, line: Line) -> Iterator[Match]:
+    """v = probs * (q - alpha * log_probs); v.mean(dim=1): the weights add up to 1 already."""
+    if "prob" not in line.text and ".mean(" not in line.text:
+        return
+    found = EXPECTED.match(line.text)
+    reduced = re.match(r"(\w+)\.mean\((?:dim=|axis=)?-?1[,)]", line.text)
+    if found is None and reduced is not None:
+        before = [a for a in lines_of(reading, line.scope, reduced[1])
+                  if a.span.order < line.span.order]  # fmt: skip
+        found = EXPECTED.fullmatch(before[-1].text) if before else None
+    if found is not None and (found["mean"] or reduced is not None):
+        yield Match(
+            line.span,
+            "an expectation over actions is a sum: its weights are probabilities",
+            fix="(probs * (q - alpha * log_probs)).sum(dim=1)",
+        )
 
 
 def _signs(line: Line) -> Iterator[Match]:
@@ -262,6 +293,7 @@ RULES = (
             "ratio = exp(old - new)",
             "critic(state, actor(state)).mean() as the loss of the actor",
             "exp(logp - ref) - (logp - ref) - 1 as the KL term (a warning)",
+            "(probs * (q - alpha * log_probs)).mean(dim=1)",
             "returns = adv + values of normalized adv; log_alpha * (log_prob + target_entropy)",
         ),
         fix="adv[t + 1]; q(next).max(1).values; r + gamma * (1 - done) * (q - alpha * log_prob); "

@@ -185,8 +185,9 @@ def _same_policy(reading: Training) -> Iterator[Match]:
         base = texts.get(new, "")
         same = {f"{base}.detach()", f"{new}.detach()"}
         root, _, rest = base.partition(".")
-        if [a.target for a in here].count(root) < 2:
-            whole = f"{texts.get(root, root)}.{rest}"
+        targets = [a.target for a in here]
+        whole = f"{texts.get(root, root)}.{rest}"
+        if all(targets.count(name) < 2 for name in {root, *re.findall(r"[A-Za-z_]\w*", whole)}):
             same |= {base, whole, f"{whole}.detach()"}
         again = texts.get(old, "") in same
         if "log_prob" in base and again and reading.mentions("clamp", "clip"):

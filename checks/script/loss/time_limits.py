@@ -20,12 +20,18 @@ CASTS = ("as_tensor", "tensor", "float", "from_numpy", "array", "asarray", "asty
          "float32", "FloatTensor", "Tensor", "bool", "unsqueeze", "reshape", "view")  # fmt: skip
 
 
-def time_limits(reading: Training) -> Iterator[Match]:
-    """done = terminated | truncated is stored for returns of an environment without an end."""
+def endless(reading: Training) -> set[str]:
+    """The environments that a file names, if all of them go on without an end."""
     names = [v.literal for v in flatten([v for v, _, _ in reading.expressions])]
     fields = [v.literal for c in reading.script.classes for v in c.fields.values()]
     shown = {n for n in (*names, *fields) if isinstance(n, str) and re.search(r"-v\d+$", n)}
-    if not shown or not all(ENDLESS.search(name) for name in shown) or _bootstraps(reading):
+    return shown if all(ENDLESS.search(name) for name in shown) else set()
+
+
+def time_limits(reading: Training) -> Iterator[Match]:
+    """done = terminated | truncated is stored for returns of an environment without an end."""
+    shown = endless(reading)
+    if not shown or _bootstraps(reading):
         return
     for value, place, target in _stored(reading):
         inner = uncast(reading, value)

@@ -253,6 +253,7 @@ def _is_averaged(reading: Training, call: Call, number: int) -> bool:
 def sum_reset(reading: Training) -> Iterator[Match]:
     """A sum or list of an epoch that is emptied in every batch, or in no epoch."""
     yield from epoch_sums.counters_kept(reading)
+    yield from epoch_sums.lists_kept(reading)
     for number in reading.backwards:
         call = reading.calls[number]
         if not call.loops:
@@ -348,6 +349,7 @@ RULES = (
             "a sum or list that is read after the loop over batches is emptied in it",
             "a loss summed over all epochs is divided by len(loader) in each",
             "hits / total in each epoch of a range, of counters that are 0 before the first alone",
+            "np.mean(scores) in each epoch, of a list that is empty before the first alone",
         ),
         fix="Set it to 0 at the start of the epoch, above the loop over batches.",
         sources=("2d-hand-pose-estimation-rgb-2", "pytorch-beginner-40"),

@@ -10,7 +10,7 @@ from doctor.checks.script.naming import direction, is_held_out, is_loader, is_tr
 from doctor.checks.script.rendering import containing, lines, lines_of, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Span, Value, last_part
+from doctor.facts.script import Assignment, Call, Span, Value, last_part
 
 BY_LENGTH = re.compile(
     r"(?<![\w.])(?P<sum>[\w.]{1,80}?)(?:\.item\(\))?"
@@ -164,10 +164,34 @@ def counters_kept(reading: Training) -> Iterator[Match]:
                 return
 
 
+MEANS = ("mean", "average", "fmean", "nanmean", "sum")
+
+
+def lists_kept(reading: Training) -> Iterator[Match]:
+    """np.mean(scores) in each epoch, of a list that is empty before the first epoch alone."""
+    for call in reading.named("append"):
+        iterable = reading.iterable_of(call) if len(call.loops) > 1 else None
+        if iterable is None or not any(is_loader(name) for name in iterable.all_names):
+            continue
+        name, epoch = call.receiver, call.loops[:-1]
+        made = reading.assigned_to(name, call.scope) if _in_epochs(reading, call) else []
+        empty = all(a.value.kind == "list" and not a.value.items and not a.loops for a in made)
+        if not made or not empty or any(c.receiver == name for c in reading.named("clear", "pop")):
+            continue
+        reading.step(len(made))
+        for each in reading.named(*MEANS):
+            reading.step()
+            whole = each.first is not None and (each.first.kind, each.first.name) == ("name", name)
+            if whole and each.loops == epoch and each.scope == call.scope:
+                message = f"{name} goes on through all epochs, and so does its mean"
+                yield Match(made[0].span, message, fix="Set it to [] in each epoch.")
+                break
+
+
 RIGHT = {"right", "correct", "corrects", "hits"}
 
 
-def _in_epochs(reading: Training, each: Assignment) -> bool:
+def _in_epochs(reading: Training, each: Assignment | Call) -> bool:
     """for epoch in range(...) is around the loop over batches: not tasks, folds or data sets."""
     around = reading.loops[each.loops[-2]].iterable
     return around is not None and "range(" in render(reading, around)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.metrics.axes_of_tokens import over_tokens
+from doctor.checks.script.metrics.logged import mislabelled
 from doctor.checks.script.naming import TRUE, is_loader, words
 from doctor.checks.script.rendering import lines, lines_of, render
 from doctor.checks.script.rule import Match, Rule, each_of
@@ -24,6 +25,7 @@ LABELS = TRUE | {"y", "yb", "lbl", "lbls"}
 def values(reading: Training) -> Iterator[Match]:
     yield from _largest_output(reading)
     yield from _last_batch(reading)
+    yield from _added_behind(reading)
     yield from _logits(reading)
 
 
@@ -78,6 +80,29 @@ def _largest_output(reading: Training) -> Iterator[Match]:
                 break
 
 
+def _added_behind(reading: Training) -> Iterator[Match]:
+    """total += loss behind the loop that trains: the loss of its last batch."""
+    trained = {reading.calls[n].loops for n in reading.backwards}
+    for each in reading.assignments:
+        named = re.fullmatch(r"(\w*loss)(?:\.data|\.item\(\)|\.detach\(\))*(?:\.item\(\))?",
+                             render(reading, each.value))  # fmt: skip
+        if not each.augmented or each.operator != "Add" or named is None or not each.loops:
+            continue
+        held = lines_of(reading, each.scope, named[1])
+        reading.step(len(held))
+        inner = {line.loops for line in held}
+        loop = next(iter(inner))[-1:] if len(inner) == 1 else ()
+        batches = reading.loops[loop[0]].iterable if loop else None
+        if (
+            batches is not None and inner <= trained
+            and all(line.loops[:-1] == each.loops and not line.augmented for line in held)
+            and held[-1].span.order < each.span.order
+            and any(is_loader(name) for name in batches.all_names)
+        ):  # fmt: skip
+            message = f"{each.target} adds the last batch of each epoch: it stands behind the loop"
+            yield Match(each.span, message, "warn", fix=f"Add {named[1]} in the loop over batches.")
+
+
 def _last_batch(reading: Training) -> Iterator[Match]:
     """total = loss.item() in the loop, and total / len(loader) behind it."""
     for line in reading.cached(lines):
@@ -116,16 +141,33 @@ RULES = (
         slug="evaluation-of-something-else",
         title="An evaluation compares classes, in all batches",
         severity="fail",
-        find=each_of(values, over_tokens),
+        find=each_of(values, over_tokens, mislabelled),
         why="max(1) returns the largest outputs and their places: a comparison of the outputs with "
         "labels is nearly never true. A name that each batch sets anew holds the last one's loss.",
         fires=(
             "argmax(logits, axis=1) in the compute_metrics of a model that classifies tokens",
             "out.max(1)[0] == labels; p.predictions == p.label_ids",
             "total = loss.item() in the loop over batches, and total / len(loader) behind it",
+            "a warning: total += loss behind the loop over batches",
+            "a warning: one value is logged for training and as val/loss, or as PSNR and SSIM",
         ),
         fix="out.argmax(1) == labels; total += loss.item().",
         sources=("torch-tensor-docs",),
-        needs=("max", "len", "predictions", "topk", "argmax"),
+        needs=(
+            "max",
+            "len",
+            "predictions",
+            "topk",
+            "argmax",
+            "backward",
+            "add_scalar",
+            "add_scalars",
+            "add_value",
+            "log",
+            "log_metric",
+            "log_metrics",
+            "log_value",
+            "log_scalar",
+        ),
     ),
 )

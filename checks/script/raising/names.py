@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from doctor.checks.script.rule import Find, Match, Rule, Severity
+from doctor.checks.script.loop.counters import index_as_batch
+from doctor.checks.script.rule import Find, Match, Rule, Severity, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Raising
 
@@ -147,7 +148,7 @@ RULES = (
         slug="undefined-attribute",
         title="Options and attributes that are read exist",
         severity="fail",
-        find=_of(ATTRIBUTES),
+        find=each_of(_of(ATTRIBUTES), index_as_batch),
         why="An option that no add_argument() makes, and an attribute that no line of a class "
         "sets, raise an AttributeError as soon as they are read.",
         fires=(
@@ -156,6 +157,7 @@ RULES = (
             "a warning or a note where nothing in the file is like it",
             "the same of a list or a dictionary, and of a parameter whose type is a dataclass of "
             "the file",
+            "for x, y in enumerate(loader): x.to(device), of the number that enumerate() counts",
         ),
         fix="Add the option or set the attribute in __init__, or correct the spelling.",
         sources=("python-naming", "argparse-type"),
