@@ -111,7 +111,8 @@ IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""
 BROKEN = re.compile(
     r"(?:.{0,200}(?:[:\])|] {0,3}|NCCL WARN )|\s*)"
-    r"(CUDA error: uncorrectable (?:ECC|NVLink) error(?: encountered)?|"
+    r"(CUDA error: uncorrectable (?:ECC error(?: encountered)?|"
+    r"NVLink error(?: detected during the execution)?)|"
     r"Cuda failure (?:\d{3} )?'uncorrectable (?:ECC|NVLink) error[^']{0,60}')"
     r"\W{0,2}(?:$|CUDA kernel|Compile|\()",
     re.IGNORECASE,
