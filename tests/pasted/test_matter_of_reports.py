@@ -233,6 +233,10 @@ def test_such_a_list_beside_a_gpu_is_a_fault() -> None:
     gpu = "GPU 0: NVIDIA L4 (UUID: GPU-7b1f0d52-0000-4c10-8000-1f2f3f4f5f60)\n"
     text = LIST.format(LINUX, "2.9.0+cpu", "N/A") + gpu
     assert findings(text)["TOR002"].status is Status.FAIL
+    asked = LIST.format(LINUX, "2.9.0+cpu (False)", "") + "- Using GPU in script?: {}\n"
+    assert findings(asked.format("yes, RTX 4090"))["TOR002"].status is Status.FAIL
+    for answer in ("Yes", "<fill in>", "no"):
+        assert findings(asked.format(answer))["TOR002"].status is Status.UNKNOWN
 
 
 XID = "[ 912.4] NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.\n"

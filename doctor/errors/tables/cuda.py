@@ -237,12 +237,14 @@ ROWS = (
             r"cannot open shared object file|[Ll]ibrary \S{3,60}\.(?:dll|so[.\d]{0,8}) is not "
             r"found",
             r"Could not find module '[^'\n]{1,300}\.dll'",
+            r"Library (?:cublas|cublasLt|cudart|nvrtc|cuda) is not initialized",
             "undefined symbol"),
         examples=("RuntimeError: Library cublas64_11.dll is not found or cannot be loaded",
             "RuntimeError: Error in dlopen: libnvrtc.so: cannot open shared object file",
             r"FileNotFoundError: Could not find module 'C:\dgl\dgl.dll' (or one of its "
               "dependencies). Try using the full path with constructor syntax.",
             "OSError: libcudart.so.13: cannot open shared object file: No such file or directory",
+            "RuntimeError: Library cublasLt is not initialized",
             "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4"),
         unless=r"dlopen\(\"lib|Can't load library lib",  # what nvidia-bug-report.sh tries
         wordings=(
