@@ -59,4 +59,5 @@ def worded(cause: Cause, text: str) -> Cause:
         fix=wording.fix,
         commands=wording.commands or cause.commands,
         owner=wording.owner or cause.owner,
+        sources=wording.sources or cause.sources,
     )

@@ -231,6 +231,7 @@ ROWS = (
             "RuntimeError: Unsloth: Please file a bug report! Error patching SFTTrainer",
             "AttributeError: module 'UnslothIterativeSFTTrainer' has no attribute "
               "'UnslothIterativeSFTTrainer'"),
+        sources=("unsloth-1723",),
         why="The error of a call was raised in code of an installed library: the libraries around "
             "it are of other releases than it was written for, or it was given something of "
             "another kind.",

@@ -89,7 +89,7 @@ ROWS = (
             "An extension that was compiled here can also be compiled again with the environment's "
             "own compiler (gxx_linux-64).",
         commands=('echo "$LD_LIBRARY_PATH"',), owner=Owner.ENVIRONMENT,
-        sources=("pytorch-1587", "espresso-5256"),
+        sources=("detectron2-install", "pytorch-1587", "espresso-5256"),
         next_check="TOR001"),
     Cause(id="nccl-two-packages",
         errors=("ImportError",), refines=("library-does-not-fit",),
@@ -134,7 +134,8 @@ ROWS = (
                     "training (unset LD_LIBRARY_PATH to try), then reinstall torch with its own "
                     "nvidia-cublas package. A server that loads its own CUDA beside torch needs "
                     "one of the same CUDA version.",
-                LD_PATHS, more=("Invalid handle. Cannot load symbol cublasLtCreate",)),),
+                LD_PATHS, more=("Invalid handle. Cannot load symbol cublasLtCreate",),
+                sources=("pytorch-174320",)),),
         why="An extension was compiled for another torch, another C++ ABI or another CUDA. It "
             'is often wrapped in "Failed to import transformers.models...".',
         fix="Reinstall the extension for the torch that is installed: its wheel for this torch "
@@ -142,8 +143,7 @@ ROWS = (
         commands=LD_PATHS,
         title="Compiled extensions fit the installed torch",
         yields_to=("requirement-of-torch-broken", "wheel-for-other-torch"),
-        sources=("flash-attention-1832", "flash-attention-940", "pytorch-134929",
-            "pytorch-174320"),
+        sources=("flash-attention-1832", "flash-attention-940", "pytorch-134929"),
         owner=Owner.ENVIRONMENT, next_check="TOR004", code="LOG056"),
     Cause(id="bitsandbytes-setup",
         refines=("value-is-none", "module-without-return", "name-undefined"),
