@@ -97,7 +97,7 @@ def _host(reading: Reading) -> Host | Unknown:
         return UNREAD
     is_rocm = bool(reading.hip or reading.amd)
     # A report that says there is no NVIDIA GPU means that of Windows as well.
-    wsl = None if reading.without_nvidia else wsl_of(reading.release or "")
+    wsl = wsl_of(reading.release or "") if is_rocm or not reading.without_nvidia else None
     return Host(
         system=reading.system or "Linux",
         release=reading.release or "",

@@ -50,8 +50,8 @@ KNOWN_GPU = re.compile(
     r"\b(?:NVIDIA|GeForce|GTX|RTX|Quadro|Tesla|TITAN|[ABHLPTV]\d{1,4}[SGX]?|GB\d{2,3}|GH200|"
     r"Jetson|Orin|Thor|Radeon|Instinct|MI\d{2,3}[AX]?)\b"
 )
-IN_SCRIPT = re.compile(r"^yes\W{1,3}(?:an? |the |one )?", re.IGNORECASE)
-"""Before the GPU that people write behind "Using GPU in script?" of transformers env."""
+IN_SCRIPT = re.compile(r"(?!no\b)(?:yes\W{1,3})?(?:an? |the |one )?(.{3,80})$", re.IGNORECASE)
+"""The GPU that people write behind "Using GPU in script?" of transformers env."""
 NO_ACCELERATOR = ("NA", "False", "XPU", "NPU", "HPU")
 MOST_GPUS = 1024
 BLOCK, LISTED = re.compile(r"\s*CUDA:$"), re.compile(r"\s*GPU:$")
@@ -72,8 +72,9 @@ def read(lines: list[str]) -> Reading:
     values = _of_lightning(lines) | values
     torch, in_brackets = _torch(values)
     gpus = _gpus(values)
-    if not gpus and cuda_of(torch or "") == "":  # the build of a script that is to use a GPU
-        gpus = _gpus({"gpu": IN_SCRIPT.sub("", values.get("using gpu in script", ""))})
+    asked = IN_SCRIPT.match(values.get("using gpu in script", ""))
+    if not gpus and asked and "+cpu" in (torch or ""):  # the build of a script for a GPU
+        gpus = _gpus({"gpu": asked[1]})
     driver = next((m[1] for label in DRIVERS if (m := DRIVER.match(values.get(label, "")))), None)
     platform = next((values[label] for label in PLATFORMS if label in values), None)
     about = [gpus, driver, platform and _is_platform(platform), "cuda available" in values]

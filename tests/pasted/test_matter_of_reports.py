@@ -235,7 +235,7 @@ def test_such_a_list_beside_a_gpu_is_a_fault() -> None:
     assert findings(text)["TOR002"].status is Status.FAIL
     asked = LIST.format(LINUX, "2.9.0+cpu (False)", "") + "- Using GPU in script?: {}\n"
     assert findings(asked.format("yes, RTX 4090"))["TOR002"].status is Status.FAIL
-    for answer in ("Yes", "<fill in>", "no"):
+    for answer in ("Yes", "<fill in>", "no", "No, the RTX 4090 is in another machine"):
         assert findings(asked.format(answer))["TOR002"].status is Status.UNKNOWN
 
 
