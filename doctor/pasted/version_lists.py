@@ -104,7 +104,7 @@ def _of_lightning(lines: list[str]) -> dict[str, str]:
     if start is None or not lines[start + 1 :] or not LISTED.match(lines[start + 1]):
         return {}
     below = lines[start + 2 : start + 2 + MOST_GPUS]
-    names = [m[1] for m in takewhile(bool, map(GPU_LINE.match, below))]
+    names = [m[1] for m in takewhile(bool, map(GPU_LINE.match, below)) if m]
     available = next(filter(None, map(WHETHER.match, below)), None)
     found = {"cuda available": available[1]} if available else {}
     return found | ({"gpu": names[0], "gpu number": str(len(names))} if names else {})

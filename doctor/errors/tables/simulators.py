@@ -53,7 +53,9 @@ ROWS = (
                 ("python -m pip show gym gymnasium",),
                 more=("ValueError: too many values to unpack (expected 2)",
                     "ValueError: setting an array element with a sequence. The requested array "
-                        "would exceed the maximum number of dimension of 1."),
+                        "would exceed the maximum number of dimension of 1.",
+                    "AssertionError: Unsupported structured space '<class "
+                        "'gymnasium.spaces.dict.Dict'>'"),
                 sources=("panda-gym-38",)),
             Wording(r"Environment .{1,80} doesn't exist|NameNotFound|"
                 r"gym(?:nasium)?\.error\.\w{3,40}",
