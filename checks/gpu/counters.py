@@ -21,6 +21,8 @@ ACTIONS = {
     6: "reset the PCIe bus",
     7: "reboot the system",
 }
+OF_MEMORY = "uncorrectable ECC error"
+"""In the message of CUDA that a report has."""
 IN_PROGRESS = 2
 FABRIC_NOT_READY = "the NVLink fabric is in progress of its start; completed required"
 REMAPS = (63, 156)
@@ -60,7 +62,7 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
     conditions = (
         (action, Fault(_request(action), "fail", action)),
         (gpu.lost, Fault(f"lost: {gpu.lost}", "lost")),
-        (gpu.diagnosed, Fault(gpu.diagnosed, "fail")),
+        (gpu.diagnosed, Fault(gpu.diagnosed, "memory" if OF_MEMORY in gpu.diagnosed else "fail")),
         (gpu.remap_failed, Fault("row remap failed", "memory", spent=True)),
         (gpu.uncorrected, Fault(f"{gpu.uncorrected} uncorrected memory errors", "memory")),
         (

@@ -7,6 +7,8 @@ from doctor.hardware.xids import BY_NUMBER
 from doctor.judge.known_errors import FABRIC
 
 RETURN = "Rented: return the machine and report the GPU's UUID. "
+OF_LINK = "uncorrectable NVLink error"
+"""In the message of CUDA that a report has."""
 AGAIN = "If it comes back, return a rented machine and report the GPU's UUID; on your own machine, "
 LOST = (
     f"The GPU does not answer on the PCI bus, and no reset from a job brings it back. {RETURN}"
@@ -62,7 +64,7 @@ def remedy(fault: Fault) -> str:
         return DRAIN
     if xid and xid.action == "check seating and cables":
         return CABLES
-    if xid and xid.grade == "link":
+    if (xid and xid.grade == "link") or OF_LINK in fault.text:
         return LINK
     if fault.spent or fault.grade == "lost":
         return SPENT if fault.spent else LOST

@@ -36,6 +36,12 @@ REFUSED = (
     "support this GPU, did not start it, or is older than ROCm. The kernel log says which; upgrade "
     "the kernel or AMD's amdgpu driver."
 )
+IN_WSL = (
+    "WSL has no /dev/kfd: ROCm 7.1 or newer reaches the GPU through /dev/dxg with AMD's driver for "
+    "Windows and the library librocdxg, which HSA_ENABLE_DXG_DETECTION=1 loads. An older "
+    "libhsa-runtime64.so, such as Ubuntu's own package, knows no /dev/dxg and must not be found "
+    "first. rocminfo has to list the GPU before torch can see it."
+)
 PERMISSION = re.compile(r"permi(?:tted|ssion)", re.IGNORECASE)
 ABSENT = re.compile(r"No such file|NOT loaded")
 KERNEL_LOG = ("sudo dmesg | grep -iE 'amdgpu|kfd'",)
@@ -63,6 +69,8 @@ def problem(host: Host | Unknown, count: int | None, error: str | None) -> Verdi
 
 def _by_host(host: Host, found: str, denied: dict[str, str]) -> Verdict | None:
     """The cause where the host's files and variables show it."""
+    if host.wsl and not denied:
+        return fail(found, LISTS[0], fix=IN_WSL, sources=("librocdxg",))
     refused = [reason for reason in denied.values() if not PERMISSION.search(reason)]
     if refused and all(map(ABSENT.search, refused)):
         return fail(f"{found}; there is no /dev/kfd", *NODES, fix=MISSING)

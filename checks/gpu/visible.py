@@ -13,7 +13,7 @@ from doctor.checks.torch_build.replacement import JETSON
 from doctor.facts.host import Host
 from doctor.facts.interpreter import Cuda, Torch
 from doctor.facts.machine import Driver, Gpu
-from doctor.facts.views import JobGpu, JobGpus, is_undivided, visible_gpus
+from doctor.facts.views import NOT_IN_REPORT, JobGpu, JobGpus, is_undivided, visible_gpus
 from doctor.hardware.vendors import ON_CUDA
 from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
@@ -103,10 +103,16 @@ def visible(
         is_rocm = target.kind == "rocm"
         return rocm.too_few(summary, host) if is_rocm else _too_few(summary, gpus, selection)
     if torch_count is None:
-        return unknown(f"{summary}; torch could not count them: {reason}")
+        return unknown(f"{summary}; {_uncounted(reason)}")
     if listed is not None and not sliced and len(listed) != torch_count:
         return warn(f"{summary}; both must see the same number", sources=OF_SELECTION)
     return ok(summary)
+
+
+def _uncounted(reason: str) -> str:
+    if reason == NOT_IN_REPORT:
+        return f"{reason} how many torch sees"
+    return f"torch could not count them: {reason}"
 
 
 def _start_error(cuda: Cuda | Unknown | None) -> str | None:

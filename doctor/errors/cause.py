@@ -63,6 +63,8 @@ class Wording:
     """Where it is not that of the row."""
     more: tuple[str, ...] = ()
     """Further examples."""
+    sources: tuple[str, ...] = ()
+    """Of this wording alone; () for those of the row."""
 
 
 BY_WORDING = "It depends on the message: doctor explain with the whole line gives the fix for it."

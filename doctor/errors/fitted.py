@@ -16,7 +16,7 @@ MEMORY = "cuda-oom"
 PORT = "29500"
 """torchrun's port where it is given no other."""
 ADVICE = re.compile(
-    r"(?:^|[.!?:;,)\]'\"`] |\n)[ \t]{0,8}((?:please(?! report)|"
+    r"(?:^|[.!?:;,)\]'\"`] |\n)[ \t]{0,8}((?:please(?! (?:report|file|open|raise))|"
     r"try|consider|hint:|make sure|use|set|pass|"
     r"install|increase|you (?:can(?!['\u2019])|must|should|need|have)|to fix|did you mean|"
     r"check)\b[^\n]{4,240}?)(?:[.!?](?=\s|$)|$)",
@@ -59,4 +59,5 @@ def worded(cause: Cause, text: str) -> Cause:
         fix=wording.fix,
         commands=wording.commands or cause.commands,
         owner=wording.owner or cause.owner,
+        sources=wording.sources or cause.sources,
     )

@@ -14,6 +14,13 @@ SAID: tuple[Said, ...] = (
         "worker that was ended.",
     ),
     (
+        "nccl-timeout",
+        r"WorkNCCL\(SeqNum=1,",
+        "It is the first collective of its group, so the ranks never exchanged data: if all of "
+        "them wait in it, try NCCL_P2P_DISABLE=1 (GPUs of one machine), NCCL_IB_DISABLE=1 and "
+        "NCCL_SOCKET_IFNAME (several nodes).",
+    ),
+    (
         "checkpoint-of-other-keys",
         r"mismatch (?:for loaded|between saved) \(?(?:torch\.Size\()?[\[(](?P<stored>\d+), "
         r".{1,60}[\[(](?P<wanted>\d+), .{1,80}(?:word_embed|tok_embed|embed_tokens|"

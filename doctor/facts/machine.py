@@ -115,7 +115,7 @@ class Gpu(Section, frozen=True, kw_only=True):
     """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset, 5 recover IMEX domain,
     6 bus reset, 7 system reboot."""
     diagnosed: str = ""
-    """The fault that another tool's test of the hardware found, in a pasted report."""
+    """The fault that another tool's test of the hardware or a kernel met, in a pasted report."""
     lost: str | None = None
     """NVML's message where the GPU fell off the bus or requires a reset."""
     unread: dict[str, str] = {}

@@ -18,6 +18,7 @@ from doctor.pasted import (
     collect_env,
     cores,
     diagnoses,
+    driver_parts,
     ds_report,
     host_tools,
     kernel_log,
@@ -98,7 +99,8 @@ def read(text: str, *, alone: bool = True) -> Reading:
         is_xpu = any(map(XPU.search, lines)) and not (reading.gpus or reading.driver)
         reading = reading if is_xpu else _without_cuda(reading)
     reading = not_available.with_note(packages.with_loaded_nccl(reading, lines), lines)
-    reading = kernel_log.add_log(_of_container(reading, lines), lines)
+    reading = driver_parts.with_versions(_of_container(reading, lines), lines)
+    reading = kernel_log.add_log(reading, lines)
     return host_tools.add_tools(reading, lines) if alone or reading else reading
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from doctor.facts.host import Reported
+from doctor.pasted.reading import Reading
 
 CAUSE = "driver-parts-differ"
 DIFFERS = re.compile(r"Driver/library version mismatch|NVML/RM version mismatch|API mismatch: the")
@@ -18,8 +20,12 @@ VERSION = r"(\d{3}\.\d{2,3}(?:\.\d{2})?)"
 LIBRARY = (
     re.compile(rf"NVML library version: {VERSION}"),
     re.compile(rf"the client (?:'[^']{{1,60}}' \(pid \d{{1,8}}\) )?has the version {VERSION}"),
+    re.compile(rf"\bii\s+(?:nvidia-(?:smi|utils-\d{{3}})|libnvidia-ml1)\S{{0,12}}\s+{VERSION}-"),
 )
-LOADED = re.compile(rf"this kernel module has the version {VERSION}")
+LOADED = re.compile(
+    rf"(?:this kernel module has the version|NVRM version: .{{4,40}}Kernel Module.{{0,24}}?)\s+"
+    rf"{VERSION}"
+)
 ON_DISK = re.compile(rf"\s*version:\s+{VERSION}\s*$")
 """Of modinfo, which reads the file of the kernel that runs."""
 MODINFO = re.compile(r"\bmodinfo\b.{0,20}nvidia|filename:.{0,120}nvidia\S{0,20}\.ko")
@@ -37,6 +43,10 @@ RESTARTED = re.compile(
     re.IGNORECASE,
 )
 """The failure and the restart in one clause: another one may tell of an earlier restart."""
+IN_VAIN = re.compile(
+    r"\b(?:tried|after) (?:to )?reboot\w*.{0,20}\bbut (?:it |this )?still\b", re.IGNORECASE
+)
+"""A restart that changed nothing, wherever in the text."""
 UP_FOR_DAYS = re.compile(r"\bup \d+ days?\b")
 CONTAINER = re.compile(r"\bcontainers?\b|docker|podman|kubectl|\bpods?\b", re.IGNORECASE)
 """Its libraries come from its image or from its host, not from the disk of the module."""
@@ -53,8 +63,7 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     differs = next((n for n, line in enumerate(lines) if DIFFERS.search(line)), None)
     if differs is None or any(map(CONTAINER.search, lines)):
         return
-    text = _joined(lines)
-    library = next((m[1] for each in LIBRARY if (m := each.search(text))), "")
+    library, loaded = _versions(_joined(lines))
     is_asked = any(map(MODINFO.search, lines))
     disk = next((m[1] for line in lines if is_asked and (m := ON_DISK.match(line))), "")
     if disk and library:
@@ -63,17 +72,31 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
                 cause=CAUSE, line=f"the kernel module on the disk is {disk}, {WORDS} {library}"
             )
         return
-    loaded = LOADED.search(text)
     at = next((int(m[1]) for line in lines if (m := SINCE_BOOT.search(line))), JUST_STARTED)
     # A restart that came before the error in the text did not help.
-    is_restarted = any(map(RESTARTED.search, lines[: differs + 1]))
+    is_restarted = any(map(RESTARTED.search, lines[: differs + 1])) or any(
+        map(IN_VAIN.search, lines)
+    )
     if at < JUST_STARTED or (is_restarted and not any(map(UP_FOR_DAYS.search, lines))):
-        module = (
-            f"the kernel module is {loaded[1]}"
-            if loaded
-            else "the kernel module is of another version"
-        )
+        module = f"the kernel module is {loaded or 'of another version'}"
         yield Reported(cause=CAUSE, line=f"{module}, {WORDS} {library or 'not'}, after a restart")
+
+
+def with_versions(reading: Reading, lines: Sequence[str]) -> Reading:
+    """The reading whose error of a mismatch names the two versions, as far as the text has them."""
+    if not reading.nvml_error or not DIFFERS.search(reading.nvml_error):
+        return reading
+    found = zip(("library", "kernel module"), _versions(_joined(lines)), strict=True)
+    stated = ", ".join(f"{name} {version}" for name, version in found if version)
+    error = f"{reading.nvml_error} ({stated})" if stated else reading.nvml_error
+    return replace(reading, nvml_error=error)
+
+
+def _versions(text: str) -> tuple[str, str]:
+    """Of the driver's library and of the module that is loaded, "" where the text has none."""
+    library = next((m[1] for each in LIBRARY if (m := each.search(text))), "")
+    loaded = LOADED.search(text)
+    return library, loaded[1] if loaded else ""
 
 
 def other_kernel(lines: Sequence[str]) -> Iterator[Reported]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from msgspec.structs import replace as with_fields
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import ORIGIN, Facts
@@ -35,7 +37,7 @@ class Tables(NamedTuple):
 def facts_of(reading: Reading, tables: Tables) -> Facts:
     """The facts of a machine as its pasted reports state them."""
     torch, is_rocm = _torch(reading, tables), bool(reading.hip or reading.amd)
-    gpus = _with_capabilities(reading.gpus, tables)
+    gpus = _at_fault(reading, _with_capabilities(reading.gpus, tables))
     selected = _selected(gpus, _selection(reading).get("CUDA_VISIBLE_DEVICES"))
     return Facts(
         origin=f"{ORIGIN}: {', '.join(reading.kinds)}",
@@ -74,6 +76,19 @@ def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]
     return tuple(records)
 
 
+def _at_fault(reading: Reading, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The only GPU with the error of its hardware that a kernel met; among several GPUs the error
+    names none."""
+    if not _is_of_only(reading, gpus):
+        return gpus
+    gpu = gpus[0] if gpus else gpu_named(0, "")
+    return (with_fields(gpu, diagnosed=reading.kernel_error),)
+
+
+def _is_of_only(reading: Reading, gpus: Sequence[Gpu]) -> bool:
+    return bool(reading.kernel_is_hardware) and len(gpus) < 2
+
+
 def _host(reading: Reading) -> Host | Unknown:
     stated = (reading.system, reading.amd, reading.kernel_events, reading.hcas, reading.reported,
               reading.visible_devices, reading.shm)  # fmt: skip
@@ -82,7 +97,7 @@ def _host(reading: Reading) -> Host | Unknown:
         return UNREAD
     is_rocm = bool(reading.hip or reading.amd)
     # A report that says there is no NVIDIA GPU means that of Windows as well.
-    wsl = None if reading.without_nvidia else wsl_of(reading.release or "")
+    wsl = wsl_of(reading.release or "") if is_rocm or not reading.without_nvidia else None
     return Host(
         system=reading.system or "Linux",
         release=reading.release or "",
@@ -206,9 +221,10 @@ def _torch(reading: Reading, tables: Tables) -> Torch | Unknown:
 
 def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cuda | Unknown | None:
     """torch's view, where the report states whether CUDA started."""
-    if reading.without_nvidia and not reading.cuda_available:
-        return NO_CUDA
     error = reading.cuda_error
+    if reading.without_nvidia and not (reading.cuda_available or (reading.hip and error)):
+        return NO_CUDA
+    kernel_error = None if _is_of_only(reading, gpus) else reading.kernel_error
     if error and not reading.cuda_available:
         return Cuda(started=Ended(how="error", detail=error))
     is_listed = any(each.startswith("nvidia-smi") for each in reading.kinds)
@@ -221,20 +237,20 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
     ):
         detail = f"torch.cuda.is_available() returned False; {NOT_IN_REPORT} torch's build"
         return Cuda(started=Ended(how="error", detail=detail))
-    if (reading.cuda_available is None or isinstance(torch, Unknown)) and not reading.kernel_error:
+    if (reading.cuda_available is None or isinstance(torch, Unknown)) and not kernel_error:
         return UNREAD
-    if not reading.cuda_available and not reading.kernel_error:
+    if not reading.cuda_available and not kernel_error:
         if isinstance(torch, Unknown) or not (torch.cuda or torch.hip):
             return None
         detail = "torch.cuda.is_available() returned False"
         return Cuda(started=Ended(how="error", detail=detail))
-    return _views(reading, gpus)
+    return _views(reading, gpus, kernel_error)
 
 
-def _views(reading: Reading, gpus: tuple[Gpu, ...]) -> Cuda | Unknown:
+def _views(reading: Reading, gpus: tuple[Gpu, ...], error: str | None) -> Cuda | Unknown:
     """The GPUs as torch sees them. The error of a kernel does not name its own among different
     ones."""
-    error, is_same = reading.kernel_error, len({gpu.name for gpu in gpus}) == 1
+    is_same = len({gpu.name for gpu in gpus}) == 1
     if error and len(gpus) > 1 and (reading.kernel_is_hardware or not is_same):
         return Cuda(started=Ended(how="error", detail=f"on one of {len(gpus)} GPUs: {error}"))
     kernel = Ended(how="error", detail=error) if error else None

@@ -29,6 +29,10 @@ TORCH = (
     re.compile(rf"^{VERSION} (?:\d\d\.\d|None)\b"),
 )
 """A name and a version, or what print(torch.__version__, torch.version.cuda) prints."""
+BUILD = re.compile(
+    r"(?!.*\bdgl).*?(?<![\w.=-])([12]\.\d{1,2}\.\d{1,2}\+(?:cpu|cu\d{3}))\b(?![.\w])"
+)
+"""A version with a suffix that torch, torchaudio (which has torch's number) and DGL have."""
 SHOWN = re.compile(r"\s*Name: torch\s*$")
 SHOWN_VERSION = re.compile(rf"\s*Version: {VERSION}")
 IMAGE = re.compile(r"\bpytorch/pytorch:(\d\.\d{1,2}\.\d{1,2})-cuda(\d\d\.\d)")
@@ -144,7 +148,9 @@ def _torch(lines: list[str]) -> str | None:
     for name, version in pairwise(lines):
         if SHOWN.match(name) and (match := SHOWN_VERSION.match(version)):
             stated.append(match[1])
-    return _one(stated or (m[1] for line in lines if (m := IMAGE.search(line))))
+    stated = stated or [m[1] for line in lines if (m := IMAGE.search(line))]
+    return _one(stated or (m[1] for line in lines if not WISH.search(line)
+                           and (m := BUILD.match(line))))  # fmt: skip
 
 
 def _image_cuda(lines: list[str]) -> str | None:

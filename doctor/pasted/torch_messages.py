@@ -111,7 +111,8 @@ IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""
 BROKEN = re.compile(
     r"(?:.{0,200}(?:[:\])|] {0,3}|NCCL WARN )|\s*)"
-    r"(CUDA error: uncorrectable (?:ECC|NVLink) error(?: encountered)?|"
+    r"(CUDA error: uncorrectable (?:ECC error(?: encountered)?|"
+    r"NVLink error(?: detected during the execution)?)|"
     r"Cuda failure (?:\d{3} )?'uncorrectable (?:ECC|NVLink) error[^']{0,60}')"
     r"\W{0,2}(?:$|CUDA kernel|Compile|\()",
     re.IGNORECASE,
@@ -154,6 +155,8 @@ WITHOUT_ERROR = ("processor-lacks-instruction", "hip-memory-fault")
 """Rows of lines in which no word says that they are an error."""
 RESOLVER = re.compile(r"pip's dependency resolver does not currently")
 """pip prints it of any package; `doctor.pasted.requirements` judges the lines below."""
+NOT_READ = (PAST, RESOLVER, re.compile(r"Missing .{0,2}iommu=pt"))
+"""RCCL prints the last one also where the kernel passes addresses through by default."""
 LEVEL = re.compile(r"\s*(?:[\w.:,-]{1,30} ){0,3}(?:WARNING|INFO|DEBUG|NOTE)\b")
 """A line that only informs, as a logger prints it."""
 REFUSES = re.compile(r"\b(?:cannot|can't|could not|couldn't|unable)\b", re.IGNORECASE)
@@ -231,7 +234,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     possible = candidates(lines)
     ids = {cause.id for cause in possible}
     hits = [(cause, line) for line in dict.fromkeys(line for _, line in lines_of(lines, ids))
-            if not CODE.match(line) and not PAST.search(line) and not RESOLVER.search(line)
+            if not CODE.match(line) and not any(each.search(line) for each in NOT_READ)
             and (cause := _taken_by_none(line, possible))]  # fmt: skip
     if any(map(SCHEDULED.search, lines)):
         hits = [(cause, line) for cause, line in hits if cause.id != "pod-not-scheduled"]

@@ -7,6 +7,7 @@ One label, one value a line. The forms are those of `transformers env`, `acceler
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from doctor.facts.machine import Gpu
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of, system_of
@@ -49,8 +50,14 @@ KNOWN_GPU = re.compile(
     r"\b(?:NVIDIA|GeForce|GTX|RTX|Quadro|Tesla|TITAN|[ABHLPTV]\d{1,4}[SGX]?|GB\d{2,3}|GH200|"
     r"Jetson|Orin|Thor|Radeon|Instinct|MI\d{2,3}[AX]?)\b"
 )
+IN_SCRIPT = re.compile(r"(?!no\b)(?:yes\W{1,3})?(?:an? |the |one )?(.{3,80})$", re.IGNORECASE)
+"""The GPU that people write behind "Using GPU in script?" of transformers env."""
 NO_ACCELERATOR = ("NA", "False", "XPU", "NPU", "HPU")
 MOST_GPUS = 1024
+BLOCK, LISTED = re.compile(r"\s*CUDA:$"), re.compile(r"\s*GPU:$")
+GPU_LINE = re.compile(r"\s*([A-Z][^:]{3,80})$")
+WHETHER = re.compile(r"\s*available: {1,12}(True|False)$")
+"""Lines of Lightning's report, without their bullets."""
 
 
 def read(lines: list[str]) -> Reading:
@@ -62,8 +69,12 @@ def read(lines: list[str]) -> Reading:
             values.setdefault(label, match[3])
         elif match := RUNTIME.match(line):
             values.setdefault("cuda runtime", match[1])
+    values = _of_lightning(lines) | values
     torch, in_brackets = _torch(values)
     gpus = _gpus(values)
+    asked = IN_SCRIPT.match(values.get("using gpu in script", ""))
+    if not gpus and asked and "+cpu" in (torch or ""):  # the build of a script for a GPU
+        gpus = _gpus({"gpu": asked[1]})
     driver = next((m[1] for label in DRIVERS if (m := DRIVER.match(values.get(label, "")))), None)
     platform = next((values[label] for label in PLATFORMS if label in values), None)
     about = [gpus, driver, platform and _is_platform(platform), "cuda available" in values]
@@ -85,6 +96,18 @@ def read(lines: list[str]) -> Reading:
         gpus=gpus,
         **(system_of(platform) if platform and _is_platform(platform) else {}),
     )
+
+
+def _of_lightning(lines: list[str]) -> dict[str, str]:
+    """The block CUDA of Lightning's report, whose GPUs have a line each."""
+    start = next((n for n, line in enumerate(lines) if BLOCK.match(line)), None)
+    if start is None or not lines[start + 1 :] or not LISTED.match(lines[start + 1]):
+        return {}
+    below = lines[start + 2 : start + 2 + MOST_GPUS]
+    names = [m[1] for m in takewhile(bool, map(GPU_LINE.match, below)) if m]
+    available = next(filter(None, map(WHETHER.match, below)), None)
+    found = {"cuda available": available[1]} if available else {}
+    return found | ({"gpu": names[0], "gpu number": str(len(names))} if names else {})
 
 
 def _hip(values: dict[str, str]) -> str | None:

@@ -50,9 +50,10 @@ def _section(cause: Cause) -> Iterator[str]:
         yield f"\nFix: {plain(cause.fix)}"
     yield from _commands(cause.commands)
     yield f"\nFix owner: {OWNERS[cause.owner]}."
-    if cause.sources:
+    of_wordings = (each for wording in cause.wordings for each in wording.sources)
+    if sources := dict.fromkeys((*cause.sources, *of_wordings)):
         yield ""
-        yield from (cited(SOURCES[id]) for id in cause.sources)
+        yield from (cited(SOURCES[id]) for id in sources)
 
 
 def _wordings(cause: Cause) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 
 from doctor._util.owner import OWNERS
 from doctor._util.units import shown
@@ -18,9 +19,16 @@ MOST_ASKED = 3
 """Things that a text in words could be."""
 
 
+def are_new(fixes: Sequence[str]) -> list[bool]:
+    """Which of the fixes do not begin with the sentence that one before them begins with."""
+    leads = [fix.partition(". ")[0] for fix in fixes]
+    return [lead not in leads[:number] for number, lead in enumerate(leads)]
+
+
 def proposed(text: str, causes: Sequence[Cause]) -> str:
     """The causes of a text, each with what distinguishes it; what its words only suggest, as
     questions."""
+    causes = [*compress(causes, are_new([each.fix for each in causes]))]
     quoted = wrapped(shown(" ".join(text.split()), 400), "  | ")
     if causes[0].words:
         causes = causes[:MOST_ASKED]

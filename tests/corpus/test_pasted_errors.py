@@ -21,6 +21,15 @@ NOT_HELPED = {
     6: {"deepspeedai/DeepSpeed/issues/3377"},
     7: set(),
     8: set(),
+    9: {
+        "unslothai/unsloth/issues/2909",
+        "huggingface/lerobot/issues/2595",
+        "Qihoo360/360-LLaMA-Factory/issues/61",
+        "hiyouga/LlamaFactory/issues/8521",
+        "hiyouga/LlamaFactory/issues/7159",
+        "deepspeedai/DeepSpeed/issues/4901",
+    },
+    10: set(),
 }
 """Threads by set whose texts get a general answer, or a remedy in other words than the label's.
 What answers one has to take it off this list."""

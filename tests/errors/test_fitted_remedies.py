@@ -9,6 +9,7 @@ from doctor.errors.fitted import fitted
 from doctor.errors.match import with_message
 
 ARGUMENT = "TypeError: {}() got an unexpected keyword argument '{}'"
+WAITED = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType=BROADCAST)"
 PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
 
 
@@ -30,6 +31,8 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             "another dimension",
         ),
         ("IndexError: Target 255 is out of bounds.", "", "256 classes"),
+        (WAITED.format(1), "NCCL_P2P_DISABLE=1", ""),
+        (WAITED.format(12), "", "NCCL_P2P_DISABLE=1"),
         (
             "RuntimeError: index 50 is out of bounds for dimension 0 with size 50",
             "begin with 1",

@@ -233,6 +233,10 @@ def test_such_a_list_beside_a_gpu_is_a_fault() -> None:
     gpu = "GPU 0: NVIDIA L4 (UUID: GPU-7b1f0d52-0000-4c10-8000-1f2f3f4f5f60)\n"
     text = LIST.format(LINUX, "2.9.0+cpu", "N/A") + gpu
     assert findings(text)["TOR002"].status is Status.FAIL
+    asked = LIST.format(LINUX, "2.9.0+cpu (False)", "") + "- Using GPU in script?: {}\n"
+    assert findings(asked.format("yes, RTX 4090"))["TOR002"].status is Status.FAIL
+    for answer in ("Yes", "<fill in>", "no", "No, the RTX 4090 is in another machine"):
+        assert findings(asked.format(answer))["TOR002"].status is Status.UNKNOWN
 
 
 XID = "[ 912.4] NVRM: Xid (PCI:0000:3b:00): 79, pid=77, GPU has fallen off the bus.\n"
@@ -300,3 +304,28 @@ def test_torchs_build_in_the_list_of_mmcv() -> None:
     assert isinstance(built, Torch)
     assert built.cuda == "11.1"
     assert isinstance(facts_of_text(gpu + toolkit, "report").torch, Unknown)
+
+
+LIGHTNING = (
+    "* CUDA:\n\t- GPU:\n\t\t- NVIDIA A100-SXM4-40GB\n\t\t- NVIDIA A100-SXM4-40GB\n"
+    "\t- available:         {}\n\t- version:           12.1\n"
+    "* Lightning:\n\t- torch:             2.3.1+cu121\n"
+)
+
+
+def test_the_report_of_lightning_names_gpus_and_whether_torch_uses_them() -> None:
+    assert "torch sees 2, NVML 2" in findings(LIGHTNING.format(True))["GPU001"].verdict.summary
+    assert findings(LIGHTNING.format(False))["GPU001"].status is Status.FAIL
+
+
+def test_a_version_with_the_suffix_of_a_build_is_torchs() -> None:
+    driver = "NVIDIA Driver Version: 581.80\n"
+    assert findings(driver + "Version: **2.9.1+cpu**\n")["TOR002"].status is Status.FAIL
+    other = findings(driver + "CUDA available: True\ndgl 2.1.0+cpu\n")
+    assert not other["TOR002"].is_problem
+
+
+def test_what_rccl_prints_of_every_kernel_is_no_fault() -> None:
+    line = 'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to a hang!\n'
+    found = findings(LIST.format(LINUX, "2.9.0+rocm6.4 (True)", "GPU") + line)
+    assert not [each for each in found.values() if each.is_problem]

@@ -316,6 +316,13 @@ GSP = "NVRM: GPU0 RmInitAdapter: Cannot initialize GSP firmware RM\n"
 STAY = "driver-parts-differ"
 
 
+def test_a_mismatch_names_both_versions() -> None:
+    module = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  590.48.01  Thu Oct  6 21:38:55 UTC\n"
+    named = problems(MISMATCH + module)["DRV001"].verdict.summary
+    assert "(library 595.71, kernel module 590.48.01)" in named
+    assert "kernel module" not in problems(MISMATCH)["DRV001"].verdict.summary
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -323,8 +330,9 @@ STAY = "driver-parts-differ"
         REFUSED.format(at="9000.42467") + MODULE.format("595.80"),
         REFUSED.format(at="    9.424670"),
         "After the update and a reboot, nvidia-smi says:\n" + MISMATCH,
+        MISMATCH + "Tried rebooting the system, but still doesn't work.\n",
     ],
-    ids=["on disk", "on disk by the kernel", "just started", "told"],
+    ids=["on disk", "on disk by the kernel", "just started", "told", "in vain"],
 )
 def test_parts_of_the_driver_that_a_restart_does_not_join(text: str) -> None:
     found = problems(text)

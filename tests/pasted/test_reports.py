@@ -34,6 +34,17 @@ def findings(text: str) -> dict[str, Finding]:
     return {each.check.code: each for each in findings_of(facts_of_text(text, "report"))}
 
 
+def test_gpus_that_nvidia_smi_lists_are_named_where_torch_is_not_in_the_report() -> None:
+    text = (
+        "| NVIDIA-SMI 590.48.01    Driver Version: 590.48.01   CUDA Version: 13.1 |\n"
+        "|   0  NVIDIA H200    On  |   00000009:01:00.0 Off |                    0 |\n"
+        "| N/A   23C    P0    92W /  700W |   3MiB / 143771MiB |      0%      Default |\n"
+    )
+    counted = findings(text)["GPU001"]
+    assert counted.status is Status.UNKNOWN
+    assert counted.verdict.summary.startswith("GPUs: NVML 1 (NVIDIA H200)")
+
+
 def problems(text: str) -> set[str]:
     return {code for code, each in findings(text).items() if each.is_problem}
 

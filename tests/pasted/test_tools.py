@@ -315,6 +315,21 @@ def test_dcgm_names_the_gpu_that_failed() -> None:
     assert "gpu memory failed" in summary
 
 
+@pytest.mark.parametrize(("kind", "remedy"), [("ECC", "remaps the row"), ("NVLink", "nvlink -e")])
+def test_an_error_of_hardware_is_of_the_only_gpu(kind: str, remedy: str) -> None:
+    error = f"RuntimeError: CUDA error: uncorrectable {kind} error"
+    found = findings(f"{HEAD}{row(0, '07')}{error}\n")["GPU003"]
+    assert found.status is Status.FAIL
+    assert found.fix.startswith("Rented: return the machine")
+    assert remedy in found.fix
+    assert "TOR003" not in problems(f"{HEAD}{row(0, '07')}{error}\n")
+
+
+def test_power_alone_that_could_not_be_read_is_no_fault() -> None:
+    assert problems(HEAD + row(0, "07", "30C    P0            ERR! /  400W")) == set()
+    assert "GPU001" in problems(HEAD + row(0, "07", "30C   ERR!          ERR! /  400W"))
+
+
 def test_an_uncorrected_error_says_reset_and_one_of_a_link_says_all() -> None:
     """In the words of torch and of NCCL."""
     ecc = findings(TABLE + "RuntimeError: CUDA error: uncorrectable ECC error encountered\n")

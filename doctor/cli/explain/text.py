@@ -6,6 +6,7 @@ import difflib
 import io
 import re
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from doctor._util.errors import UserError
 from doctor.checks import log as log_checks
@@ -28,7 +29,7 @@ from doctor.log.collector import UNCAUGHT
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
 from doctor.log.wrapped import GLUES, flowing, unwrapped
-from doctor.report.causes import proposed
+from doctor.report.causes import are_new, proposed
 from doctor.report.explained import explained
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -67,11 +68,17 @@ class Explained:
         return tuple(finding.check for finding in self.findings) or self.nearest
 
     def answer(self) -> str:
-        """The answer for people: classes of lines before other causes if they are as frequent."""
+        """The answer for people: classes of lines before other causes if they are as frequent; of
+        two with the same fix the first."""
+        both = (self.findings, self.causes) if self.class_first else (self.causes, self.findings)
+        ordered: list[Finding | Cause] = [*both[0], *both[1]]
+        fixes = [each.fix if isinstance(each, Cause) else each.headline_fix for each in ordered]
+        new = [*compress(ordered, are_new(fixes))]
+        findings = [each for each in new if isinstance(each, Finding)]
         harmless = [(row.id, row.why) for row in self.harmless]
-        answer = explained(self.findings, harmless, self.log, list(self.nearest))
-        if self.causes:
-            parts = (answer, proposed(self.text, self.causes))
+        answer = explained(findings, harmless, self.log, list(self.nearest))
+        if causes := [each for each in new if isinstance(each, Cause)]:
+            parts = (answer, proposed(self.text, causes))
             answer = "\n\n".join(filter(None, parts if self.class_first else parts[::-1]))
         return f"{answer}\n\n{PART}" if self.is_part else answer
 

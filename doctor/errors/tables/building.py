@@ -229,7 +229,8 @@ ROWS = (
                     "deleting build/ and *.so.",
                 ('python -c "import torch; from torch.utils.cpp_extension import CUDA_HOME; '
                       'print(torch.cuda.is_available(), CUDA_HOME)"',
-                    "FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST=8.0 pip install --no-build-isolation .")),),
+                    "FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST=8.0 pip install --no-build-isolation ."),
+                sources=("detectron2-install",)),),
         why="The package's Python part is there and its compiled part is not: it was installed "
             "without being built (a source directory, a lite package), for another Python, or the "
             "build failed.",

@@ -45,6 +45,7 @@ ROWS = (
                     "BMC's power cap. Rented: ask the provider.",
                 ("nvidia-smi -q -d POWER,CLOCK,PERFORMANCE",)),
         ),
+        sources=("club-3090-1277",),
         why="Somebody lowered the limit of the GPU's power so far that it runs at a fraction of "
             "its clock. Cooling and program are not the reason.",
         fix="Restore the default as root, nvidia-smi -i N -pl WATTS, on every GPU, and look for "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
-from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS, WHO_USES_IT
+from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS, MEMORY_FAULT, WHO_USES_IT
 
 ROWS = (
     Cause(id="allocator-options",
@@ -166,22 +166,15 @@ ROWS = (
         wordings=(
             Wording("uncorrectable ECC|ECC_UNCORRECTABLE",
                 "AcceleratorError: CUDA error: uncorrectable ECC error encountered",
-                "A cell of the GPU's memory had an error that could not be corrected. No "
-                "setting of the job matters.",
-                "Stop what uses this GPU, then reset it (sudo nvidia-smi -i N --gpu-reset) or "
-                "reboot: since Ampere that replaces the row, and until then the error can come "
-                "back. If it does afterwards, or a row cannot be remapped, return a rented "
-                "machine; on your own machine, replace the GPU.",
-                ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
-                    *KERNEL_LOG)),
+                *MEMORY_FAULT),
             Wording("uncorrectable NVLink|NVLINK_UNCORRECTABLE",
                 "CUDA error: uncorrectable NVLink error detected during the execution",
                 "A link between two GPUs, or to their switch, failed: either end or the board "
                 "may be at fault.",
-                "Reset all GPUs of the machine together, or reboot, once nothing uses them. If "
-                "it comes back, return a rented machine; on your own machine, read the counters "
-                "of the links (nvidia-smi nvlink -e), then replace the board or the bridge. "
-                "NCCL_P2P_DISABLE=1 avoids the link until then, slowly.",
+                "Rented: return the machine. Your own: reset all GPUs of the machine together, or "
+                "reboot, once nothing uses them. If it comes back, read the counters of the links "
+                "(nvidia-smi nvlink -e), then replace the board or the bridge. NCCL_P2P_DISABLE=1 "
+                "avoids the link until then, slowly.",
                 ("nvidia-smi nvlink -s; nvidia-smi nvlink -e",
                     *KERNEL_LOG))),
         why="The GPU, its power or its connection failed.",
@@ -244,12 +237,14 @@ ROWS = (
             r"cannot open shared object file|[Ll]ibrary \S{3,60}\.(?:dll|so[.\d]{0,8}) is not "
             r"found",
             r"Could not find module '[^'\n]{1,300}\.dll'",
+            r"Library (?:cublas|cublasLt|cudart|nvrtc|cuda) is not initialized",
             "undefined symbol"),
         examples=("RuntimeError: Library cublas64_11.dll is not found or cannot be loaded",
             "RuntimeError: Error in dlopen: libnvrtc.so: cannot open shared object file",
             r"FileNotFoundError: Could not find module 'C:\dgl\dgl.dll' (or one of its "
               "dependencies). Try using the full path with constructor syntax.",
             "OSError: libcudart.so.13: cannot open shared object file: No such file or directory",
+            "RuntimeError: Library cublasLt is not initialized",
             "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4"),
         unless=r"dlopen\(\"lib|Can't load library lib",  # what nvidia-bug-report.sh tries
         wordings=(

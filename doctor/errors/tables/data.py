@@ -184,6 +184,15 @@ ROWS = (
         messages=("KeyError: (?!.?param 'initial_lr')"
             r"(?!['\"](?:[^'\"\n ]+ ){4})",),  # a sentence says itself what is missing
         examples=("KeyError: 'labels'",),
+        wordings=(
+            Wording(r"(?:dataset|data)\[idx\] for idx in possibly_batched_index[\s\S]{0,400}"
+                r"KeyError: \d",
+                "data = [self.dataset[idx] for idx in possibly_batched_index]\nKeyError: 0",
+                "The loader asks its dataset for a row by number, and got a dict of datasets "
+                "(DatasetDict), or a table of pandas whose index has gaps.",
+                "Hand over one split, dataset['train'], and for the evaluation a dataset too. In a "
+                "__getitem__ of your own use table.iloc[i], or table.reset_index(drop=True) after "
+                "rows were removed."),),
         why="The dict has no such key: a field that some samples lack, a name in another form "
             "(label, labels), or a module of another name.",
         fix="Print the keys before that line, list(batch): field names come from the dataset "

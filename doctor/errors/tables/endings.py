@@ -215,7 +215,7 @@ ROWS = (
               r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
               r"NameError|UnboundLocalError): ",
             r"Direct module loading failed for Unsloth\w{1,40}|AttributeError: _unwrapped_old_gen|"
-              r"Error patching \w{1,40}Trainer",
+              r"Error patching \w{1,40}Trainer|Unsloth: \w{1,60} has been moved!",
             r"module 'Unsloth\w{1,40}' has no attribute 'Unsloth"),
         examples=('/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n    '
               'ids = inputs["ids"]\n' "TypeError: list indices must be integers or slices, not str",
@@ -231,6 +231,7 @@ ROWS = (
             "RuntimeError: Unsloth: Please file a bug report! Error patching SFTTrainer",
             "AttributeError: module 'UnslothIterativeSFTTrainer' has no attribute "
               "'UnslothIterativeSFTTrainer'"),
+        sources=("unsloth-1723",),
         why="The error of a call was raised in code of an installed library: the libraries around "
             "it are of other releases than it was written for, or it was given something of "
             "another kind.",

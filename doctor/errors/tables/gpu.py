@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
-from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS
+from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS, MEMORY_FAULT
 
 ROWS = (
     Cause(id="no-kernel-image", code="LOG010",
@@ -173,7 +173,7 @@ ROWS = (
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
         sources=("pytorch-unet-375", "ms-swift-3267"), next_check="CKP011",
     ),
-    Cause(id="xid-hardware", code="LOG014",
+    Cause(id="xid-hardware", code="LOG014", refines=("gpu-at-fault",),
         title="The driver reports no failing GPU",
         messages=(r"NVRM: Xid \([^)]{1,80}\): (?P<xid>(?P<confirmed>48|62|63|64|74|79|92|94|95|109|"
               r"119|120|140|143|145|149|154)\b|\d+)",
@@ -197,13 +197,7 @@ ROWS = (
                     "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error")),
             Wording(r"[Uu]ncorrectable ECC error|ECC_UNCORRECTABLE|"
                 r"NVRM: Xid \([^)]{1,80}\): (?:48|64|94|95|140|171|172)\b",
-                "RuntimeError: CUDA error: uncorrectable ECC error encountered",
-                "A cell of the GPU's memory failed, and ECC could not correct it.",
-                "Move the job to another machine and drain the node. Once nothing uses the GPU, "
-                "reset it (sudo nvidia-smi -i N --gpu-reset) or reboot: since Ampere that replaces "
-                "the row. If the error comes back, or a row cannot be remapped, replace the GPU. "
-                "Rented: return the machine and report the GPU's UUID.",
-                ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", *KERNEL_LOG),
+                "RuntimeError: CUDA error: uncorrectable ECC error encountered", *MEMORY_FAULT,
                 more=("NVRM: Xid (PCI:0000:9b:00): 94, pid=1234, name=python3, Contained ECC "
                     "error",)),
             Wording(r"(?:rerun_state_machine|iteration #\d{1,9}):.{0,120}?(?P<transient>Possible "

@@ -154,10 +154,23 @@ ROWS = (
         fix="Set the end above what was trained (num_train_epochs, max_steps, max_epochs), or "
             "begin a new run from the weights alone: a fine-tuning starts from the model, not "
             "with resume_from_checkpoint (for an adapter: its own init option)."),
+    Cause(id="label-file-refused", refines=("number-out-of-type",),
+        messages=(r"ignoring corrupt image/label: (?:negative label|could not convert)",),
+        examples=("train: WARNING: /data/images/1.jpg: ignoring corrupt image/label: negative "
+            "label values [-1]",
+            "val: WARNING /data/images/1.jpg: ignoring corrupt image/label: could not convert "
+            "string to float: 'gun'"),
+        why="The label file of this image is not what the loader reads, and the image is left "
+            "out: its class is a name or below 0.",
+        fix="Write a line for each box: the number of the class from 0, then center and size as "
+            "parts of 1. Export in YOLO's format, list the names in the data file in the order of "
+            "the numbers, and delete the caches (*.cache).",
+        sources=("yolov5-8475", "ultralytics-8128"), role="warning"),
     Cause(id="labels-not-found",
         messages=(r"[Nn]o labels found in \S{3,300}|Labels are missing or empty in|\b0 images, "
             r"[1-9]\d* backgrounds",
-            r"no labels found in \w+ set, can ?not compute metrics",
+            r"no labels found in \w+ set, can ?not compute metrics|"
+            r"[Cc]an ?not train without labels",
             r"(?:[Ff]ound|[Ll]oaded|[Gg]ot) 0 (?:labels|annotations|objects|boxes|targets|"
             r"transcripts|masks)\b"),
         examples=("WARNING Labels are missing or empty in /data/images/train.cache, training "

@@ -48,11 +48,13 @@ ROWS = (
                 'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system '
                 "instablity or hang!",
                 "RCCL reports that the IOMMU translates the GPUs' addresses, with which AMD "
-                "GPUs may hang when they talk to each other.",
+                "GPUs may hang when they talk to each other. It says so as well where the kernel "
+                "passes them through by default (CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y), and then "
+                "nothing is wrong.",
                 "On bare metal add iommu=pt to the kernel's command line (GRUB_CMDLINE_LINUX, "
                 "update-grub) and restart; until then NCCL_P2P_DISABLE=1. In a virtual machine "
                 "ask its provider.",
-                ("cat /proc/cmdline",)),),
+                ("cat /proc/cmdline",), sources=("rccl-1129", "rocm-systems-7916")),),
         why="The IOMMU refuses an access of a device: copies between GPUs hang or return zeros.",
         fix="On a host without virtual machines, boot with iommu=pt, or switch the IOMMU off in "
             "the firmware. Until then NCCL_P2P_DISABLE=1 avoids copies between GPUs.",

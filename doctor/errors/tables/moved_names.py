@@ -158,7 +158,7 @@ ROWS = (
         refines=("name-undefined", "api-changed"),
         wordings=(
             Wording(r"module 'torch' has no attribute '(?:compiler|float8_e\w{3,12}|uint16|"
-                r"uint32|uint64|int1|accelerator|xpu|get_default_device|_grouped_mm|"
+                r"uint32|uint64|int1|accelerator|xpu|get_default_device|_grouped_mm|OutOfMemoryError|"
                 r"float4\w{0,12})'|module 'torch\.(?:library|compiler|nn\.attention|"
                 r"utils\._pytree|amp|_dynamo|distributed)[\w.]{0,60}' has no attribute "
                 r"'\w{1,60}'|name '(?:Replicate|DTensor|Shard|DeviceMesh|init_empty_weights)' "
@@ -173,6 +173,7 @@ ROWS = (
                 "init_empty_weights: upgrade accelerate, too.",
                 ("python -m pip show torch transformers accelerate",),
                 more=("AttributeError: module 'torch.library' has no attribute 'register_fake'",
+                    "AttributeError: module 'torch' has no attribute 'OutOfMemoryError'",
                     "NameError: name 'Replicate' is not defined",
                     "Disabling PyTorch because PyTorch >= 2.4 is required but found 2.2.0")),
             Wording(r"serious vulnerability issue in `?torch\.load",

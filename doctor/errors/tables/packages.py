@@ -74,15 +74,23 @@ ROWS = (
         owner=Owner.ENVIRONMENT, next_check="TOR001"),
     Cause(id="libstdcxx-too-old",
         errors=("ImportError", "OSError"),
-        messages=("version [`']?(?:GLIBCXX|CXXABI)_",),
+        refines=("extension-abi-mismatch", "library-does-not-fit"),
+        messages=("version [`']?(?:GLIBCXX|CXXABI)_",
+            r"undefined symbol: (?:__cxa_call_terminate|_ZS[ts]|_ZNK?S[ts])"),
         examples=("ImportError: libstdc++.so.6: version GLIBCXX_3.4.29' not found (required by "
             "cpu_adam.so)",
             "ImportError: /usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required "
-            "by torch)"),
-        why="An older libstdc++ is found first.",
+            "by torch)",
+            "ImportError: _C.cpython-312-x86_64-linux-gnu.so: undefined symbol: "
+            "__cxa_call_terminate"),
+        why="An older libstdc++ than that of the compiler is found first.",
         fix="An older libstdc++ is found first: remove its directory from LD_LIBRARY_PATH, or "
-            "install a newer one in the environment (conda install -c conda-forge libstdcxx-ng).",
-        commands=('echo "$LD_LIBRARY_PATH"',), owner=Owner.ENVIRONMENT, next_check="TOR001"),
+            "install a newer one in the environment (conda install -c conda-forge libstdcxx-ng). "
+            "An extension that was compiled here can also be compiled again with the environment's "
+            "own compiler (gxx_linux-64).",
+        commands=('echo "$LD_LIBRARY_PATH"',), owner=Owner.ENVIRONMENT,
+        sources=("detectron2-install", "pytorch-1587", "espresso-5256"),
+        next_check="TOR001"),
     Cause(id="nccl-two-packages",
         errors=("ImportError",), refines=("library-does-not-fit",),
         messages=(r"undefined symbol: nccl[A-Z]\w{1,60}",),
@@ -116,6 +124,18 @@ ROWS = (
             "ImportError: dlopen(a.so, 0x2): symbol not found in flat namespace '__ZN2at4_ops'",
             "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or "
             "directory"),
+        wordings=(
+            Wording(r"Cannot load symbol cublas|symbol:? cublasLt",
+                "OSError: nvidia/cublas/lib/libcublas.so.11: undefined symbol: "
+                    "cublasLtGetStatusString, version libcublasLt.so.11",
+                "Another libcublasLt is loaded than the one that came with torch: of a CUDA "
+                    "toolkit in LD_LIBRARY_PATH, or of the system.",
+                "Take the directories of CUDA out of LD_LIBRARY_PATH and LD_PRELOAD for the "
+                    "training (unset LD_LIBRARY_PATH to try), then reinstall torch with its own "
+                    "nvidia-cublas package. A server that loads its own CUDA beside torch needs "
+                    "one of the same CUDA version.",
+                LD_PATHS, more=("Invalid handle. Cannot load symbol cublasLtCreate",),
+                sources=("pytorch-174320",)),),
         why="An extension was compiled for another torch, another C++ ABI or another CUDA. It "
             'is often wrapped in "Failed to import transformers.models...".',
         fix="Reinstall the extension for the torch that is installed: its wheel for this torch "

@@ -32,7 +32,8 @@ ROWS = (
                 more=("OSError: [WinError 126] The specified module could not be found. Error "
                       'loading "torch\\lib\\fbgemm.dll" or one of its dependencies.',
                     "ImportError: DLL load failed while importing flash_attn_2_cuda: The specified "
-                      "procedure could not be found."))),
+                      "procedure could not be found."),
+                sources=("torch-windows",))),
         why="Windows reserves memory for each process, and finds libraries by other rules.",
         owner=Owner.ENVIRONMENT,
     ),

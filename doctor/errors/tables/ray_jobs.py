@@ -51,7 +51,7 @@ ROWS = (
                 "-u and -n.",
                 ("ray stop --force",
                     "nproc; ulimit -u -n"),
-                owner=Owner.ENVIRONMENT),
+                owner=Owner.ENVIRONMENT, sources=("verl-faq",)),
             Wording("ObjectStoreFullError|object store is full|Check failed: objects_valid",
                 "ray.exceptions.ObjectStoreFullError: Failed to put object in object store "
                 "because the object store is full",
@@ -141,7 +141,8 @@ ROWS = (
                 "for, and run with VLLM_LOGGING_LEVEL=DEBUG, which prints why each platform was "
                 "refused.",
                 ('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',
-                    "VLLM_LOGGING_LEVEL=DEBUG vllm serve MODEL")),
+                    "VLLM_LOGGING_LEVEL=DEBUG vllm serve MODEL"),
+                sources=("vllm-troubleshooting",)),
             Wording(r"Model architectures? \[.{1,120}\] failed to be inspected",
                 "ValueError: Model architectures ['LlamaForCausalLM'] failed to be inspected. "
                 "Please check the logs for more details.",
@@ -150,7 +151,7 @@ ROWS = (
                 "Read the import error above this line and fix that package (transformers, "
                 "flash-attn, triton, xformers of other versions than vLLM asks for: pip check), "
                 "or reinstall vllm in a fresh environment.",
-                ("python -m pip check",)),
+                ("python -m pip check",), sources=("vllm-troubleshooting",)),
             Wording("(?:vLLM server can't be reached|server can't be reached at http)",
                 "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after "
                 "240.0 seconds. Make sure the server is running by running `trl vllm-serve`.",

@@ -68,6 +68,7 @@ ROWS = (
         examples=("srun: error: Task launch for 36.0 failed on node cn131: Job credential "
             "expired",
             "slurmstepd: error: Munge decode failed: Expired credential"),
+        sources=("c3nl-cluster-18",),
         why="A node refuses Slurm's credential: its clock differs from the controller's, its "
             "munge key is another one, or the launch took longer than the credential lasts.",
         fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to "

@@ -96,7 +96,8 @@ ROWS = (
             rf"please (?:use|install) (?:(?!for |with |to )\S{{1,40}} ){{0,4}}?"
             rf"\S{{0,40}}?{VERSION}",
             r"requires? (?:a newer|a later|an older|the latest|a more recent) version",
-            r"[Pp]lease update |[Pp]lease upgrade |[Pp]lease downgrade |need to upgrade |try "
+            r"[Pp]lease update (?!(?:the|your) (?:data|config|code|stat))|"
+            r"[Pp]lease upgrade |[Pp]lease downgrade |need to upgrade |try "
             r"upgrading ",
             r"is too (?:old|new) (?:for|to)\b|version .{0,60}is (?:not compatible|incompatible)",
         ),
