@@ -107,6 +107,17 @@ FOUND = {
         "the weights of attention do not sum to 1 over what they are multiplied with: {operation}",
         "Normalize over the keys, the last dimension of the scores: scores.softmax(dim=-1).",
     ),
+    "masked rows": (
+        "a mask of attention is the same for all keys of a query, so that it hides none of them "
+        "from the others: {operation}",
+        "Give a mask of the keys the last dimension: mask[:, None, None, :], or "
+        "mask.unsqueeze(1).unsqueeze(2), beside scores [N, heads, queries, keys].",
+    ),
+    "doubled": (
+        "a residual sum adds a tensor to itself, and not what its block got: {operation}",
+        "Keep the input of the block before its layers change it, residual = x, and add that: "
+        "x = x + residual. Where twice the value is meant, write 2 * x.",
+    ),
     "future": (
         "the predictions change with the last of the values that they are compared with: "
         "{operation}",
