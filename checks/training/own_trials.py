@@ -240,6 +240,21 @@ def _may_be_heads(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     return small > 0 and large % small == 0
 
 
+def _of_more_axes(before: tuple[int, ...], after: tuple[int, ...]) -> str:
+    """Frames that are joined with the samples, and taken apart again; rows that become a map."""
+    if len(before) > 3 and after[:2] == (before[0] * before[2], before[1]):
+        return f"x.transpose(1, 2).reshape(-1, {', '.join(map(str, after[1:]))})"
+    if len(after) > 3 and before[:2] == (after[0] * after[2], after[1]):
+        parts = ", ".join(map(str, (after[2], after[1], *after[3:])))
+        return f"x.reshape(-1, {parts}).transpose(1, 2)"
+    if len(after) == len(before) + 1 and (before[-1], before[-2]) == (
+        after[-3],
+        after[-2] * after[-1],
+    ):
+        return f"x.transpose(-2, -1).reshape({', '.join(map(str, ('x.size(0)', *after[1:])))})"
+    return ""
+
+
 def _exchanging(before: tuple[int, ...], after: tuple[int, ...]) -> str:
     if len(before) == len(after) == len(set(before)):
         order = [before.index(size) for size in after if size in before]
@@ -253,7 +268,7 @@ def _exchanging(before: tuple[int, ...], after: tuple[int, ...]) -> str:
         return f"x.view(x.size(0), {before[1]}, {after[1]}, -1).transpose(1, 2)"
     if len(before) == 4 and len(after) == 2 and after[1] == before[1]:
         return f"x.permute(0, 2, 3, 1).reshape(-1, {after[1]})"
-    return ""
+    return _of_more_axes(before, after)
 
 
 def notes(trials: Sequence[Trial]) -> list[str]:

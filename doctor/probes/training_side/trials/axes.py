@@ -60,7 +60,7 @@ class Calls:
         self.rows: List[Operation] = []
         self.doubled: List[Operation] = []
         self._filled: Dict[int, Operation] = {}
-        """Identity of masked scores -> the call, if its mask is one of queries and none is of keys."""
+        """Identity of masked scores -> the call, if its masks are of queries alone."""
         self._weights: Dict[int, int] = {}
         """Identity of what a softmax gave -> its axis, from the end."""
         self._maps: Dict[int, bool] = {}
@@ -82,16 +82,20 @@ class Calls:
             if isinstance(axis, int) and result.dim() > 2:
                 self._keep(result, axis % result.dim() - result.dim())
                 self._note_rows(args[0], axis % result.dim() == result.dim() - 1)
-        elif name in FILLS and len(args) > 2 and result.shape == args[0].shape:
-            self._fill(args[0], args[1], args[2], result)
-        elif name in SUMS and args[0] is args[1] and result.dim() > 2:
-            self._add(self.doubled, "%s of a tensor and itself" % name.strip("_"))
         elif name in KEPT and id(args[0]) in self._weights:
             self._keep(result, self._weights[id(args[0])])
         elif name in PRODUCTS and self._weights.get(id(args[0]), -1) != -1:
             axis, shape = self._weights[id(args[0])], list(args[0].shape)
             if shape[-1] == shape[-2] > 1:
                 self._add(self.softmaxes, "softmax over dim %d of weights %s" % (axis, shape))
+        else:
+            self._note_pair(name, args, result)
+
+    def _note_pair(self, name: str, args: Any, result: Any) -> None:
+        if name in FILLS and len(args) > 2 and result.shape == args[0].shape:
+            self._fill(args[0], args[1], args[2], result)
+        elif name in SUMS and args[0] is args[1] and result.dim() > 2:
+            self._add(self.doubled, "%s of a tensor and itself" % name.strip("_"))
 
     def _fill(self, value: Any, mask: Any, filling: Any, result: torch.Tensor) -> None:
         """Scores whose mask is the same for all keys of a query, where no other was before."""
@@ -168,7 +172,7 @@ def exchanges(before: Sequence[int], after: Sequence[int]) -> bool:
     """
     while min(len(before), len(after)) > 3 and tuple(before[:2]) == tuple(after[:2]):
         before, after = before[1:], after[1:]
-    if _joins_over_channels(before, after):
+    if _joins_over_channels(before, after) or _joins_over_channels(after, before):
         return True
     if _is_map_in_rows(before, after) or _is_map_in_rows(after, before):
         return True

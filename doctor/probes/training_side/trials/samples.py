@@ -68,12 +68,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
         subject.batch, lambda each: outputs.changed_at(0, each) if each.dim() else each
     )
     other = outputs.forward(subject, changed)
-    axes = {
-        name: outputs.axis_of(tuple(part[name].shape), tuple(value.shape), (count - 1, count))
-        for name, value in whole.items()
-        if name in part and name in other
-    }
-    followed = {name: axis for name, axis in axes.items() if axis >= 0}
+    followed = _followed(part, {name: whole[name] for name in whole if name in other}, count)
     if not followed:
         return {"applies": False, "reason": "no axis of the output follows the number of samples"}
     least = SLIGHT if over else CLEAR
@@ -84,13 +79,24 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if not moved:
         return {"applies": True, "found": ""}
     labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
-    named = over + layers if labelled else []
-    if len(layers) == len(calls) > 0 and not labelled and _second_is_mixed(subject, whole, count):
-        named = layers
+    late = len(layers) == len(calls) and _is_no_series(subject, calls, whole, count)
+    named = over * labelled + layers * (labelled or late)
     kind = "offset" if labelled and offsets and not named else "samples"
     suspected = layers[0].name if layers else ""
     operation, place = ([*named, *offsets * labelled] or [Operation("", suspected)])[0]
     return {"applies": True, "found": kind, "operation": operation, "place": place}
+
+
+def _followed(
+    part: Dict[str, torch.Tensor], whole: Dict[str, torch.Tensor], count: int
+) -> Dict[str, int]:
+    """The axis of each output that follows the number of samples."""
+    axes = {
+        name: outputs.axis_of(tuple(part[name].shape), tuple(value.shape), (count - 1, count))
+        for name, value in whole.items()
+        if name in part
+    }
+    return {name: axis for name, axis in axes.items() if axis >= 0}
 
 
 def note_softmax(calls: Softmaxes, name: str, args: Any, options: Dict[str, Any]) -> None:
@@ -183,6 +189,7 @@ class Layer(NamedTuple):
     """Whether it reads the first axis as time, where the second one has several entries:
     [samples, 1, width] may be one sequence whose steps are the samples, as the turns of one
     dialog."""
+    attends: bool
 
 
 def _note_layer(
@@ -195,7 +202,8 @@ def _note_layer(
     several = len(sizes) == 3 and sizes[1] not in (1, sizes[0])
     text = "%s (%s without batch_first) reads samples as time" % (name, type(layer).__name__)
     late = getattr(layer, "batch_first", True) is False
-    found.append(Layer(text, sizes[0] if sizes else 0, late and several))
+    attends = isinstance(layer, torch.nn.MultiheadAttention)
+    found.append(Layer(text, sizes[0] if sizes else 0, late and several, attends))
 
 
 def _over_samples(layers: List[Layer], fewer: List[Layer], count: int) -> List[Operation]:
@@ -207,10 +215,16 @@ def _over_samples(layers: List[Layer], fewer: List[Layer], count: int) -> List[O
     ]
 
 
-def _second_is_mixed(subject: Subject, whole: Dict[str, torch.Tensor], count: int) -> bool:
-    """Whether the second axis of the batch holds no samples either: no output has entries for it
-    that stay the same if another one changes."""
+def _is_no_series(
+    subject: Subject, calls: List[Layer], whole: Dict[str, torch.Tensor], count: int
+) -> bool:
+    """Whether the first axis holds no time, nor the second one samples: tokens that attend over it,
+    or rows of several places that are joined with it; and no output has entries for the second
+    axis that stay the same if another one changes. One series of numbers may mix both."""
     tensors = [each for each in containers.tensors(subject.batch).values() if each.dim() > 1]
+    tokens = not any(each.is_floating_point() for each in tensors)
+    if not all(each.first > count or (tokens and each.attends) for each in calls):
+        return False
     widths = {each.shape[1] for each in tensors if len(each) == count} - {1}
     for width in widths:
         changed = containers.mapped(subject.batch, functools.partial(_other_column, count, width))
@@ -220,7 +234,7 @@ def _second_is_mixed(subject: Subject, whole: Dict[str, torch.Tensor], count: in
             for name, value in whole.items()
         ):
             return False
-    return bool(widths)
+    return bool(widths and calls)
 
 
 def _other_column(count: int, width: int, value: torch.Tensor) -> torch.Tensor:
