@@ -247,7 +247,7 @@ def _of_more_axes(before: tuple[int, ...], after: tuple[int, ...]) -> str:
     if len(after) > 3 and before[:2] == (after[0] * after[2], after[1]):
         parts = ", ".join(map(str, (after[2], after[1], *after[3:])))
         return f"x.reshape(-1, {parts}).transpose(1, 2)"
-    if len(after) == len(before) + 1 and (before[-1], before[-2]) == (
+    if len(after) == len(before) + 1 > 3 and (before[-1], before[-2]) == (
         after[-3],
         after[-2] * after[-1],
     ):
