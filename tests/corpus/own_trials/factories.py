@@ -1146,6 +1146,17 @@ def healthy_masks_of_queries_and_keys():
     return _masked(2, 1)
 
 
+def healthy_mask_of_queries_beside_one_that_is_added():
+    def run(m, x):
+        states, pad = m.e(x), x == 0
+        scores = states @ states.transpose(1, 2) + pad.unsqueeze(1) * -1e9
+        return m.h(scores.masked_fill(pad.unsqueeze(2), -1e9).softmax(-1) @ states)[:, 0]
+
+    ids = torch.randint(1, 16, (6, 7))
+    ids[:3, 4:] = 0
+    return _trained(run, (ids, torch.randint(3, (6,))), e=nn.Embedding(16, 8), h=nn.Linear(8, 3))
+
+
 def _residual(add):
     run = lambda m, x: m.b(add(m.a(x).relu(), x).mean((2, 3)))
     batch = torch.randn(6, 4, 5, 5), torch.randint(3, (6,))

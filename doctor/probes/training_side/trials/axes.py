@@ -102,6 +102,7 @@ class Calls:
         keys = mask.shape[-1] if mask.dim() else 0
         rows = keys == 1 < result.shape[-1] and 0 < int(mask.sum()) < mask.numel()
         low = not isinstance(filling, torch.Tensor) and filling <= LOW
+        rows = rows and value is not result and float(value.min()) > LOW  # no mask was added before
         before = self._filled.get(id(value))
         if low and (before is None or before.name):
             operation = Operation("masked_fill with a mask %s" % list(mask.shape), outputs.place())

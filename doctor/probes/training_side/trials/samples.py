@@ -79,7 +79,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if not moved:
         return {"applies": True, "found": ""}
     labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
-    late = len(layers) == len(calls) and _is_no_series(subject, calls, whole, count)
+    all_late = not labelled and len(layers) == len(calls) > 0
+    late = all_late and _is_no_series(subject, calls, whole, count)
     named = over * labelled + layers * (labelled or late)
     kind = "offset" if labelled and offsets and not named else "samples"
     suspected = layers[0].name if layers else ""
@@ -234,7 +235,7 @@ def _is_no_series(
             for name, value in whole.items()
         ):
             return False
-    return bool(widths and calls)
+    return bool(widths)
 
 
 def _other_column(count: int, width: int, value: torch.Tensor) -> torch.Tensor:
