@@ -28,6 +28,7 @@ from doctor.checks.training.own_parameters import (
     without_idle,
 )
 from doctor.checks.training.own_seeds import with_other_seed
+from doctor.checks.training.own_trend import inverted_masks
 from doctor.facts.cut_depth import may_be_the_cut
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke, without_gradient
@@ -111,7 +112,9 @@ def _failed(
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
     pairs = own_cuts.pairs_of_zeros(without, observed)
     observed = pairs or observed + own_cuts.layers_of_zeros(without, observed)
-    observed = f"{fix_of_last_activation(own.trend)} {observed}".strip()
+    masked = inverted_masks(own.trend) if own.trend else None
+    before = masked[1] if masked else fix_of_last_activation(own.trend)
+    observed = f"{before} {observed}".strip()
     fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
     if adapters_frozen(required) and not cuts:
         fix = SILENT_FIX

@@ -108,6 +108,17 @@ FOUND = {
         "the weights of attention do not sum to 1 over what they are multiplied with: {operation}",
         "Normalize over the keys, the last dimension of the scores: scores.softmax(dim=-1).",
     ),
+    "masked rows": (
+        "a mask of attention is the same for all keys of a query, so that it hides none of them "
+        "from the others: {operation}",
+        "Give a mask of the keys the last dimension: mask[:, None, None, :], or "
+        "mask.unsqueeze(1).unsqueeze(2), beside scores [N, heads, queries, keys].",
+    ),
+    "doubled": (
+        "a residual sum adds a tensor to itself, and not what its block got: {operation}",
+        "Keep the input of the block before its layers change it, residual = x, and add that: "
+        "x = x + residual. Where twice the value is meant, write 2 * x.",
+    ),
     "future": (
         "the predictions change with the last of the values that they are compared with: "
         "{operation}",
@@ -230,6 +241,21 @@ def _may_be_heads(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     return small > 0 and large % small == 0
 
 
+def _of_more_axes(before: tuple[int, ...], after: tuple[int, ...]) -> str:
+    """Frames that are joined with the samples, and taken apart again; rows that become a map."""
+    if len(before) > 3 and after[:2] == (before[0] * before[2], before[1]):
+        return f"x.transpose(1, 2).reshape(-1, {', '.join(map(str, after[1:]))})"
+    if len(after) > 3 and before[:2] == (after[0] * after[2], after[1]):
+        parts = ", ".join(map(str, (after[2], after[1], *after[3:])))
+        return f"x.reshape(-1, {parts}).transpose(1, 2)"
+    if len(after) == len(before) + 1 > 3 and (before[-1], before[-2]) == (
+        after[-3],
+        after[-2] * after[-1],
+    ):
+        return f"x.transpose(-2, -1).reshape({', '.join(map(str, ('x.size(0)', *after[1:])))})"
+    return ""
+
+
 def _exchanging(before: tuple[int, ...], after: tuple[int, ...]) -> str:
     if len(before) == len(after) == len(set(before)):
         order = [before.index(size) for size in after if size in before]
@@ -243,7 +269,7 @@ def _exchanging(before: tuple[int, ...], after: tuple[int, ...]) -> str:
         return f"x.view(x.size(0), {before[1]}, {after[1]}, -1).transpose(1, 2)"
     if len(before) == 4 and len(after) == 2 and after[1] == before[1]:
         return f"x.permute(0, 2, 3, 1).reshape(-1, {after[1]})"
-    return ""
+    return _of_more_axes(before, after)
 
 
 def notes(trials: Sequence[Trial]) -> list[str]:

@@ -133,8 +133,8 @@ class Trial(Section, frozen=True, kw_only=True):
     """Why it does not apply."""
     found: Literal[
         "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted", "twice",
-        "alike", "map", "axes", "queries", "functions", "dropout", "buffers", "unused",
-        "rounding", "future", "offset", "patches", "penalty", "last",
+        "alike", "map", "axes", "queries", "masked rows", "doubled", "functions", "dropout",
+        "buffers", "unused", "rounding", "future", "offset", "patches", "penalty", "last",
     ] = ""  # fmt: skip
     """positions: of tokens, from one module on, although each attention has a mask. unshifted:
     predictions of a token that the model gets at the same position."""

@@ -212,6 +212,12 @@ def test_samples_that_mix_have_the_fix_of_what_mixes_them(operation: str, fix: s
         ("[8, 4, 24, 6] as [8, 24, 24]", "x.transpose(1, 2).reshape(x.size(0), 24, 24)"),
         ("[8, 24, 32] as [8, 4, 24, 8]", "x.view(x.size(0), 24, 4, -1).transpose(1, 2)"),
         ("[6, 5, 8, 8] as [384, 5]", "x.permute(0, 2, 3, 1).reshape(-1, 5)"),
+        (
+            "[6, 2, 120, 4] as [6, 2, 4, 12, 10]",
+            "x.transpose(-2, -1).reshape(x.size(0), 2, 4, 12, 10)",
+        ),
+        ("[2, 16, 4, 6, 6] as [8, 16, 36]", "x.transpose(1, 2).reshape(-1, 16, 36)"),
+        ("[8, 16, 6, 6] as [2, 16, 4, 6, 6]", "x.reshape(-1, 4, 16, 6, 6).transpose(1, 2)"),
         ("[8, 24, 24, 6] as [8, 6, 24, 24]", ""),
         ("[9, 12, 8] as [8, 12, 9]", "x.permute(2, 1, 0)"),
     ],

@@ -91,6 +91,13 @@ def test_a_view_that_has_the_shape_of_patches(before: Any, after: Any, patches: 
         ((6, 32, 1, 1), (6, 32), False),
         ((6, 8, 8, 8), (6, 64, 8), False),  # maybe [N, H, W, C]
         ((6, 256, 16), (6, 16, 16, 16), False),
+        ((6, 2, 120, 4), (6, 2, 4, 12, 10), True),
+        ((2, 16, 4, 6, 6), (8, 16, 36), True),
+        ((8, 16, 6, 6), (2, 16, 4, 6, 6), True),
+        ((2, 4, 16, 6, 6), (8, 16, 6, 6), False),  # frames first
+        ((2, 4, 4, 6, 6), (8, 4, 36), False),  # maybe frames first
+        ((2, 16, 4, 6, 6), (2, 64, 6, 6), False),
+        ((6, 2, 120, 4), (6, 2, 12, 10, 4), False),
         ((6, 64, 8, 8), (384, 64), False),  # a softmax over the places of each channel
     ],
 )

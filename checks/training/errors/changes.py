@@ -73,6 +73,12 @@ def exchanged_samples(sizes: Sizes) -> Iterator[Change]:
         yield _exchanged(sizes, 0, 1)
 
 
+def positions_second(sizes: Sizes) -> Iterator[Change]:
+    """A table [positions, 1, width] beside samples first."""
+    if len(sizes) == 3 and sizes[1] == 1:
+        yield _exchanged(sizes, 0, 1)
+
+
 def exchanged_last(sizes: Sizes) -> Iterator[Change]:
     if len(sizes) > 1:
         code, n = ".transpose(-2, -1)", len(sizes)

@@ -17,6 +17,7 @@ from doctor.checks.training.errors.changes import (
     exchanged_samples,
     flattened,
     flattened_whole,
+    positions_second,
     reordered,
     squeezed,
     unsqueezed,
@@ -144,7 +145,8 @@ def elementwise(raised: Raised) -> Call | None:
     if len(pair) < 2:
         return None
     missing = len(sizes_of(pair[0])) - len(sizes_of(pair[1]))
-    ways = ((1, unsqueezed(missing, foremost=pair[1].dtype == "bool")), (1, exchanged_last))
+    padded = unsqueezed(missing, foremost=pair[1].dtype == "bool")
+    ways = ((1, padded), (1, exchanged_last), (1, positions_second))
     return Call(tuple(pair), lambda a, b: broadcast(a, b) is not None, ways)
 
 

@@ -65,6 +65,10 @@ OPERATIONS = {
     "last_batch_for_a_view_with_the_batch_size": "has, 6 samples: RuntimeError: shape '[8, ",
     "last_batch_for_the_state_of_the_one_before": "has, 6 samples: RuntimeError: ",
     "last_batch_of_one_sample_in_a_batch_norm": "has, 1 sample: ValueError: Expected more",
+    "encoder_of_fields_without_batch_first": "MultiheadAttention without batch_first",
+    "time_major_without_a_causal_mask": "MultiheadAttention without attn_mask",
+    "mask_of_the_queries_alone": "masked_fill with a mask [6, 7, 1]",
+    "residual_of_a_tensor_and_itself": "adds a tensor to itself",
     "weights_divided_by_their_sum": "rounding errors, which float64 does not have: a.weight",
 }
 """A sample of the faults; benchmarks/own_trials.py runs all of them, and all healthy factories."""

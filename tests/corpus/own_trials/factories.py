@@ -1072,3 +1072,100 @@ class _Full(torch.utils.data.DataLoader):
 def healthy_last_batch_that_the_loader_leaves_out():
     loader = _Full(_loader().dataset, batch_size=8)
     return _trained(lambda m, x: m.a(x.view(8, 20)), loader, a=nn.Linear(20, 3))
+
+
+def _fields(**options):
+    """Tokens of fields, whose labels are some of them: [samples, fields]."""
+    ids = torch.randint(16, (6, 4))
+    labels = torch.where(torch.rand(6, 4) < 0.5, ids, -100)
+    loss = lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    run = lambda m, x: m.h((m.a(m.e(x)).flatten(1) @ m.w).view(-1, 4, 8))
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, **options)
+    parts = {"a": layer, "e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)}
+    return _trained(run, (ids, labels), loss, w=nn.Parameter(torch.randn(32, 32) / 6), **parts)
+
+
+def encoder_of_fields_without_batch_first():
+    return _fields()
+
+
+def healthy_encoder_of_fields():
+    return _fields(batch_first=True)
+
+
+def healthy_attention_over_agents():
+    """[agents, steps, values] of one scene: each step attends over the agents."""
+    run = lambda m, x: m.c(m.b(*[m.a(x)[0]] * 3)[0])
+    batch = torch.randn(6, 5, 8), torch.randn(6, 5, 2)
+    parts = {"a": nn.LSTM(8, 8, batch_first=True), "b": nn.MultiheadAttention(8, 2)}
+    return _trained(run, batch, lambda m, b: F.mse_loss(m(b[0]), b[1]), c=nn.Linear(8, 2), **parts)
+
+
+def _time_major(masked):
+    def run(m, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(len(x)) if masked else None
+        return m.h(m.a(m.e(x), src_mask=mask))
+
+    ids = torch.randint(16, (10, 4))
+    loss = lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    parts = {"e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)}
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
+    return _trained(run, (ids[:-1], ids[1:]), loss, a=layer, **parts)
+
+
+def time_major_without_a_causal_mask():
+    return _time_major(False)
+
+
+def healthy_time_major_with_a_causal_mask():
+    return _time_major(True)
+
+
+def _masked(*axes):
+    def run(m, x):
+        states = m.e(x)
+        scores = states @ states.transpose(1, 2)
+        for axis in axes:
+            scores = scores.masked_fill((x == 0).unsqueeze(axis), -1e9)
+        return m.h(scores.softmax(-1) @ states)[:, 0]
+
+    ids = torch.randint(1, 16, (6, 7))
+    ids[:3, 4:] = 0
+    return _trained(run, (ids, torch.randint(3, (6,))), e=nn.Embedding(16, 8), h=nn.Linear(8, 3))
+
+
+def mask_of_the_queries_alone():
+    return _masked(2)
+
+
+def healthy_mask_of_the_keys():
+    return _masked(1)
+
+
+def healthy_masks_of_queries_and_keys():
+    return _masked(2, 1)
+
+
+def healthy_mask_of_queries_beside_one_that_is_added():
+    def run(m, x):
+        states, pad = m.e(x), x == 0
+        scores = states @ states.transpose(1, 2) + pad.unsqueeze(1) * -1e9
+        return m.h(scores.masked_fill(pad.unsqueeze(2), -1e9).softmax(-1) @ states)[:, 0]
+
+    ids = torch.randint(1, 16, (6, 7))
+    ids[:3, 4:] = 0
+    return _trained(run, (ids, torch.randint(3, (6,))), e=nn.Embedding(16, 8), h=nn.Linear(8, 3))
+
+
+def _residual(add):
+    run = lambda m, x: m.b(add(m.a(x).relu(), x).mean((2, 3)))
+    batch = torch.randn(6, 4, 5, 5), torch.randint(3, (6,))
+    return _trained(run, batch, a=nn.Conv2d(4, 4, 3, padding=1), b=nn.Linear(4, 3))
+
+
+def residual_of_a_tensor_and_itself():
+    return _residual(lambda y, x: y + y)
+
+
+def healthy_residual():
+    return _residual(lambda y, x: y + x)

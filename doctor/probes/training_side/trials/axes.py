@@ -1,6 +1,6 @@
-"""Operations on another axis than the one they are meant for: a view that exchanges axes, or takes
-runs of values for patches of an image, attention whose weights are normalized over the queries or
-heads."""
+"""Operations on another axis or tensor than the one they are meant for: a view that exchanges axes,
+or takes runs of values for patches of an image, attention whose weights are normalized over the
+queries or heads, or whose mask is the same for all keys, a sum of a tensor and itself."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ CHANNELS = (1, 3, 4)
 CONVOLUTIONS = ("conv2d", "conv_transpose2d")
 EXCHANGING = ("permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims")
 CLASSES = ("cross_entropy", "nll_loss")
+FILLS = ("masked_fill", "masked_fill_")
+SUMS = ("add", "add_", "__add__", "__iadd__")
+LOW = -1e4
 PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm")
 
 
@@ -34,6 +37,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
         ("map", calls.maps),
         ("axes", calls.views),
         ("queries", calls.softmaxes),
+        ("masked rows", calls.rows),
+        ("doubled", calls.doubled),
         ("patches", calls.patches),
     )
     for kind, found in kinds:
@@ -52,6 +57,10 @@ class Calls:
         self.views: List[Operation] = []
         self.maps: List[Operation] = []
         self.softmaxes: List[Operation] = []
+        self.rows: List[Operation] = []
+        self.doubled: List[Operation] = []
+        self._filled: Dict[int, Operation] = {}
+        """Identity of masked scores -> the call, if its masks are of queries alone."""
         self._weights: Dict[int, int] = {}
         """Identity of what a softmax gave -> its axis, from the end."""
         self._maps: Dict[int, bool] = {}
@@ -72,12 +81,39 @@ class Calls:
             axis = options.get("dim", args[1] if len(args) > 1 else None)
             if isinstance(axis, int) and result.dim() > 2:
                 self._keep(result, axis % result.dim() - result.dim())
+                self._note_rows(args[0], axis % result.dim() == result.dim() - 1)
         elif name in KEPT and id(args[0]) in self._weights:
             self._keep(result, self._weights[id(args[0])])
         elif name in PRODUCTS and self._weights.get(id(args[0]), -1) != -1:
             axis, shape = self._weights[id(args[0])], list(args[0].shape)
             if shape[-1] == shape[-2] > 1:
                 self._add(self.softmaxes, "softmax over dim %d of weights %s" % (axis, shape))
+        else:
+            self._note_pair(name, args, result)
+
+    def _note_pair(self, name: str, args: Any, result: Any) -> None:
+        if name in FILLS and len(args) > 2 and result.shape == args[0].shape:
+            self._fill(args[0], args[1], args[2], result)
+        elif name in SUMS and args[0] is args[1] and result.dim() > 2:
+            self._add(self.doubled, "%s of a tensor and itself" % name.strip("_"))
+
+    def _fill(self, value: Any, mask: Any, filling: Any, result: torch.Tensor) -> None:
+        """Scores whose mask is the same for all keys of a query, where no other was before."""
+        keys = mask.shape[-1] if mask.dim() else 0
+        rows = keys == 1 < result.shape[-1] and 0 < int(mask.sum()) < mask.numel()
+        low = not isinstance(filling, torch.Tensor) and filling <= LOW
+        rows = rows and value is not result and float(value.min()) > LOW  # no mask was added before
+        before = self._filled.get(id(value))
+        if low and (before is None or before.name):
+            operation = Operation("masked_fill with a mask %s" % list(mask.shape), outputs.place())
+            self._filled[id(result)] = operation if rows else Operation("", "")
+            self._kept.append(result)
+
+    def _note_rows(self, scores: torch.Tensor, over_keys: bool) -> None:
+        operation = self._filled.get(id(scores))
+        square = scores.shape[-1] == scores.shape[-2]
+        if operation is not None and operation.name and operation.place and over_keys and square:
+            self.rows.append(operation)
 
     def _follow(self, name: str, value: torch.Tensor, result: Any) -> None:
         """Maps of convolutions, through whatever keeps their dimensions."""
@@ -132,9 +168,13 @@ def exchanges(before: Sequence[int], after: Sequence[int]) -> bool:
     """Whether a view has the shape that a transpose would give, and so other values in each place.
 
     [N, T, C] as [N, C, T]; [N, H, T, D] as [N, T, H * D]; [N, T, C] as [N, H, T, C / H]; a map
-    [N, C, H, W] as [N, H * W, C] or [N * H * W, C]. Where two sizes differ by one it may be the
-    shift of relative positions, which is meant so.
+    [N, C, H, W] as [N, H * W, C] or [N * H * W, C]; [N, C, T, ...] as [N * T, C, ...]. Where two
+    sizes differ by one it may be the shift of relative positions, which is meant so.
     """
+    while min(len(before), len(after)) > 3 and tuple(before[:2]) == tuple(after[:2]):
+        before, after = before[1:], after[1:]
+    if _joins_over_channels(before, after) or _joins_over_channels(after, before):
+        return True
     if _is_map_in_rows(before, after) or _is_map_in_rows(after, before):
         return True
     if len(after) == 2 and _is_flattened_map(before, after):
@@ -146,6 +186,13 @@ def exchanges(before: Sequence[int], after: Sequence[int]) -> bool:
     if len(one) == 4 and len(other) == 3:
         return _merges(one, other)
     return len(one) == 3 and len(other) == 4 and _merges(other, one)
+
+
+def _joins_over_channels(before: Sequence[int], after: Sequence[int]) -> bool:
+    """[N, C, T, ...] as [N * T, C, ...]: frames are joined with the samples over the channels."""
+    if len(before) < 4 or len(after) < 3 or 1 in before[:3] or before[1] == before[2]:
+        return False
+    return tuple(after[:2]) == (before[0] * before[2], before[1])
 
 
 def _is_map_in_rows(image: Sequence[int], rows: Sequence[int]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 import torch
 
@@ -33,7 +33,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     The axis of the batch is the one that follows its size. Only a softmax over it, a layer that
     takes it for time, and a view that exchanges it are named: graph networks, contrastive losses
     and capacities of experts mix samples on purpose. A one-dimensional tensor, a label for each
-    sample, proves the layout; labels [n, values] do not, which series with the time first have.
+    sample, proves the layout; labels [n, values] do not, which series with the time first have: a
+    layer that takes the samples for time is named there if the second axis is mixed, too.
     """
     count = subjects.first_dimension(subject.batch)
     if not count or count < 3:
@@ -41,7 +42,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     shorter = subjects.rows_of(subject.batch, slice(count - 1))
     over: List[Operation] = []
     offsets: List[Operation] = []
-    layers: List[Operation] = []
+    calls: List[Layer] = []
+    calls_of_fewer: List[Layer] = []
     joined: Set[int] = set()
     softmaxes: Softmaxes = []
 
@@ -54,22 +56,19 @@ def trial(subject: Subject) -> Dict[str, Any]:
             offsets.append(Operation(text, outputs.place()))
         joined.update(_joined(name, args, result, count))
 
-    with module_hooks(subject.module, functools.partial(_time_first, layers, count)):
+    with module_hooks(subject.module, functools.partial(_note_layer, calls)):
         whole = outputs.forward(subject, subject.batch, note)
     fewer: Softmaxes = []
     note_fewer = functools.partial(_note_only_softmax, fewer)
-    part = outputs.forward(subject, shorter, note_fewer)
+    with module_hooks(subject.module, functools.partial(_note_layer, calls_of_fewer)):
+        part = outputs.forward(subject, shorter, note_fewer)
+    layers = _over_samples(calls, calls_of_fewer, count)
     over = [*over_samples(softmaxes, fewer, count), *over]
     changed = containers.mapped(
         subject.batch, lambda each: outputs.changed_at(0, each) if each.dim() else each
     )
     other = outputs.forward(subject, changed)
-    axes = {
-        name: outputs.axis_of(tuple(part[name].shape), tuple(value.shape), (count - 1, count))
-        for name, value in whole.items()
-        if name in part and name in other
-    }
-    followed = {name: axis for name, axis in axes.items() if axis >= 0}
+    followed = _followed(part, {name: whole[name] for name in whole if name in other}, count)
     if not followed:
         return {"applies": False, "reason": "no axis of the output follows the number of samples"}
     least = SLIGHT if over else CLEAR
@@ -80,11 +79,25 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if not moved:
         return {"applies": True, "found": ""}
     labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
-    named = over + layers if labelled else []
+    all_late = not labelled and len(layers) == len(calls) > 0
+    late = all_late and _is_no_series(subject, calls, whole, count)
+    named = over * labelled + layers * (labelled or late)
     kind = "offset" if labelled and offsets and not named else "samples"
     suspected = layers[0].name if layers else ""
     operation, place = ([*named, *offsets * labelled] or [Operation("", suspected)])[0]
     return {"applies": True, "found": kind, "operation": operation, "place": place}
+
+
+def _followed(
+    part: Dict[str, torch.Tensor], whole: Dict[str, torch.Tensor], count: int
+) -> Dict[str, int]:
+    """The axis of each output that follows the number of samples."""
+    axes = {
+        name: outputs.axis_of(tuple(part[name].shape), tuple(value.shape), (count - 1, count))
+        for name, value in whole.items()
+        if name in part
+    }
+    return {name: axis for name, axis in axes.items() if axis >= 0}
 
 
 def note_softmax(calls: Softmaxes, name: str, args: Any, options: Dict[str, Any]) -> None:
@@ -168,20 +181,78 @@ def _exchanged(
     return "%s() that exchanges axes, %s" % (name, rows)
 
 
-def _time_first(
-    found: List[Operation], count: int, name: str, layer: torch.nn.Module, args: Any, options: Any
-) -> None:
-    """Notes a layer that reads the first axis as time and gets the samples there.
+class Layer(NamedTuple):
+    """A call of a recurrent or attention layer: what reads which axis as time."""
 
-    [samples, 1, width] is none: it may be one sequence whose steps are the samples, as the turns
-    of one dialog.
-    """
-    recurrent = isinstance(layer, (torch.nn.RNNBase, torch.nn.MultiheadAttention))
-    if not recurrent or getattr(layer, "batch_first", True) is not False:
+    text: str
+    first: int
+    time_first: bool
+    """Whether it reads the first axis as time, where the second one has several entries:
+    [samples, 1, width] may be one sequence whose steps are the samples, as the turns of one
+    dialog."""
+    attends: bool
+
+
+def _note_layer(
+    found: List[Layer], name: str, layer: torch.nn.Module, args: Any, options: Any
+) -> None:
+    if not isinstance(layer, (torch.nn.RNNBase, torch.nn.MultiheadAttention)):
         return
-    first = args[0] if args else None
-    sizes = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
-    if len(sizes) == 3 and sizes[0] == count and sizes[1] not in (1, count):
-        kind = type(layer).__name__
-        text = "%s (%s without batch_first) reads samples as time" % (name, kind)
-        found.append(Operation(text, ""))
+    value = args[0] if args else None
+    sizes = tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+    several = len(sizes) == 3 and sizes[1] not in (1, sizes[0])
+    text = "%s (%s without batch_first) reads samples as time" % (name, type(layer).__name__)
+    late = getattr(layer, "batch_first", True) is False
+    attends = isinstance(layer, torch.nn.MultiheadAttention)
+    found.append(Layer(text, sizes[0] if sizes else 0, late and several, attends))
+
+
+def _over_samples(layers: List[Layer], fewer: List[Layer], count: int) -> List[Operation]:
+    """Those that take the samples for time: the first axis follows their number."""
+    return [
+        Operation(one.text, "")
+        for one, other in zip(layers, fewer)
+        if one.time_first and one.first and one.first * (count - 1) == other.first * count
+    ]
+
+
+def _is_no_series(
+    subject: Subject, calls: List[Layer], whole: Dict[str, torch.Tensor], count: int
+) -> bool:
+    """Whether the first axis holds no time, nor the second one samples: tokens that attend over it,
+    or rows of several places that are joined with it; and no output has entries for the second
+    axis that stay the same if another one changes. One series of numbers may mix both."""
+    tensors = [each for each in containers.tensors(subject.batch).values() if each.dim() > 1]
+    tokens = not any(each.is_floating_point() for each in tensors)
+    if not all(each.first > count or (tokens and each.attends) for each in calls):
+        return False
+    widths = {each.shape[1] for each in tensors if len(each) == count} - {1}
+    for width in widths:
+        changed = containers.mapped(subject.batch, functools.partial(_other_column, count, width))
+        other = outputs.forward(subject, changed)
+        if width == count or any(
+            name not in other or _kept_apart(value, other[name], count, width)
+            for name, value in whole.items()
+        ):
+            return False
+    return bool(widths)
+
+
+def _other_column(count: int, width: int, value: torch.Tensor) -> torch.Tensor:
+    """The value with another first entry of its second axis, if it has these sizes."""
+    if value.dim() < 2 or tuple(value.shape[:2]) != (count, width):
+        return value
+    return outputs.changed_at(0, value.transpose(0, 1)).transpose(0, 1)
+
+
+def _kept_apart(one: torch.Tensor, other: torch.Tensor, count: int, width: int) -> bool:
+    if one.shape != other.shape or len(one) == count * width:
+        return one.shape != other.shape or _kept_apart(
+            one.reshape(count, width, -1), other.reshape(count, width, -1), count, width
+        )
+    for axis, size in enumerate(one.shape):
+        if size == width and not set(outputs.differing(one, other, axis)) - {0}:
+            return True
+        if axis < 2 and width < size != count and size % width == 0:
+            return True  # in an order that is not known
+    return False

@@ -18,6 +18,7 @@ CLASSES = ("cross_entropy", "nll_loss")
 IGNORED = -100
 MOST_CALLS = 32
 NEXT, SAME, LAST, TWICE = "next", "same", "last", "twice"
+NONE = {"applies": False, "found": "", "reason": "no sequence whose labels are its next values"}
 
 
 class Compared(NamedTuple):
@@ -45,8 +46,12 @@ def trial(subject: Subject) -> Dict[str, Any]:
     """
     whole = Calls(subject)
     sequence, relation, number = whole.labelled(subject.batch)
-    if sequence is None or (relation == SAME and _may_be_made_here(subject)):
-        return {"applies": False, "reason": "no sequence whose labels are its next values"}
+    if sequence is None or relation == SAME:
+        turned = _time_major(subject)
+        if sequence is None or turned["found"]:
+            return turned
+    if relation == SAME and _may_be_made_here(subject):
+        return NONE
     if relation == TWICE and _is_partly_frozen(subject):  # a head that learns the token after next
         return {"applies": True, "found": ""}
     if relation == TWICE:
@@ -83,6 +88,21 @@ def _ordered(
     return _found("positions" if module else "tokens", Operation(module, ""))
 
 
+def _time_major(subject: Subject) -> Dict[str, Any]:
+    """The same of tokens [positions, samples] whose labels are the next ones, for attention without
+    a mask alone."""
+    whole = Calls(subject, time_first=True)
+    sequence, relation, number = whole.labelled(subject.batch)
+    if sequence is None or relation != NEXT:
+        return NONE
+    place = len(sequence) - 2
+    batch = changed_at(subject.batch, sequence, place, 0)
+    other = Calls(subject._replace(batch=batch), time_first=True)
+    moved = outputs.differing(whole.losses[number].predictions, other.losses[number].predictions, 1)
+    operation = whole.open_to(other, place) if any(each < place for each in moved) else None
+    return _found("tokens", operation) if operation else {"applies": True, "found": ""}
+
+
 def _future(
     subject: Subject, sequence: torch.Tensor, compared: Compared, number: int
 ) -> Dict[str, Any]:
@@ -108,24 +128,30 @@ def _found(kind: str, operation: Operation) -> Dict[str, Any]:
     return {"applies": True, **found}
 
 
-def changed_at(batch: Foreign, sequence: torch.Tensor, place: int) -> Foreign:
+def changed_at(batch: Foreign, sequence: torch.Tensor, place: int, axis: int = 1) -> Foreign:
     """The batch with another value at this position of each sample of the sequence."""
     changed = sequence.clone()
+    values = changed.select(axis, place)
     if sequence.is_floating_point():
-        changed[:, place] = sequence[:, place] * 1.7 + 0.31
+        values.mul_(1.7).add_(0.31)
     else:
         others: torch.Tensor = torch.unique(sequence)[:2]
-        changed[:, place] = torch.where(sequence[:, place] == others[0], others[-1], others[0])
+        values.copy_(torch.where(values == others[0], others[-1], others[0]))
     return containers.mapped(batch, lambda each: changed if each is sequence else each)
 
 
 class Calls:
-    """The losses of one evaluation, and its calls of attention without any mask."""
+    """The losses of one evaluation, and its calls of attention without any mask.
 
-    def __init__(self, subject: Subject) -> None:
+    `time_first`: of tokens [positions, samples], whose losses are turned round.
+    """
+
+    def __init__(self, subject: Subject, time_first: bool = False) -> None:
+        self._time_first = time_first
         self.losses: List[Compared] = []
         self.open: List[Opened] = []
-        sizes = [len(each) for each in containers.tensors(subject.batch).values() if each.dim()]
+        tensors = containers.tensors(subject.batch).values()
+        sizes = [each.shape[time_first] for each in tensors if each.dim() > time_first]
         self._samples = sizes[0] if sizes else 0
         outputs.evaluate(subject, subject.batch, self._note)
 
@@ -149,10 +175,17 @@ class Calls:
     ) -> Tuple[Optional[torch.Tensor], str, int]:
         for relation in relations:
             for number, each in enumerate(self.losses):
-                for sequence in filter(_is_sequence, containers.tensors(batch).values()):
-                    if _relation(sequence, each.labels) == relation:
+                for sequence in filter(self._is_sequence, containers.tensors(batch).values()):
+                    order = sequence.t() if self._time_first else sequence
+                    if _relation(order, each.labels) == relation:
                         return sequence, relation, number
         return None, "", 0
+
+    def _is_sequence(self, tensor: torch.Tensor) -> bool:
+        axis = 0 if self._time_first else 1
+        if tensor.is_floating_point() and not self._time_first:
+            return tensor.dim() in (2, 3) and tensor.shape[1] >= LEAST
+        return tensor.dtype == torch.int64 and tensor.dim() == 2 and tensor.shape[axis] >= LEAST
 
     def open_to(self, other: Calls, place: int) -> Optional[Operation]:
         """The first attention without a mask whose result differs before a position that another
@@ -168,7 +201,8 @@ class Calls:
         if name in (*CLASSES, *ELEMENTWISE) and len(self.losses) < MOST_CALLS:
             inputs = [*args, *(options[key] for key in ("input", "target") if key in options)]
             values, labels = map(observing.plain, inputs[:2])
-            pair = _by_position(name, values, labels, self._samples)
+            by_position = _by_time if self._time_first else _by_position
+            pair = by_position(name, values, labels, self._samples)
             if pair is not None:
                 place = outputs.place()
                 self.losses.append(Compared(*pair, Operation(name, place)))
@@ -202,10 +236,13 @@ def _by_position(
     return values.reshape(samples, length, -1), labels.reshape(samples, length)
 
 
-def _is_sequence(tensor: torch.Tensor) -> bool:
-    if tensor.is_floating_point():
-        return tensor.dim() in (2, 3) and tensor.shape[1] >= LEAST
-    return tensor.dtype == torch.int64 and tensor.dim() == 2 and tensor.shape[1] >= LEAST
+def _by_time(
+    name: str, values: torch.Tensor, labels: torch.Tensor, samples: int
+) -> Optional[Tuple[torch.Tensor, torch.Tensor]]:
+    """The same of a loss that got [positions, samples, ...], the samples first again."""
+    positions = labels.numel() // max(1, samples)
+    pair = _by_position(name, values, labels, positions) if name in CLASSES else None
+    return None if pair is None else (pair[0].transpose(0, 1), pair[1].t())
 
 
 def _relation(sequence: torch.Tensor, labels: torch.Tensor) -> str:
