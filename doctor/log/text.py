@@ -10,7 +10,7 @@ from doctor.log.collector import Collector
 from doctor.log.kinds import Kind, Kinds
 from doctor.log.lines import Line, clean, normalized
 from doctor.log.metrics.curves import Curves
-from doctor.log.metrics.text import is_metric_row, read_metrics
+from doctor.log.metrics.text import SUMMARY, is_metric_row, read_metrics
 from doctor.log.rows import LOOK_BACK, Rows, rows_after, rows_before
 from doctor.log.scan import Scanner
 
@@ -108,6 +108,8 @@ class TextReader:
             collector.finished = number
         elif kind is Kind.ENDED_WELL:
             collector.finished = collector.ended_well = number
+            if SUMMARY in row.lower():
+                self._read_metric_row(row, number)
         elif kind is Kind.CANDIDATE and is_metric_row(row.lower()):
             self._read_metric_row(row, number)
         if kind is Kind.CANDIDATE or (collector.reads_on() and kind not in ENDS):

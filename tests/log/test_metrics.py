@@ -54,7 +54,7 @@ def curve(log: Log, name: str) -> Curve:
         ("INFO loss: -inf", {"loss": "-inf"}),
         ("loss: tensor(0.25, device='cuda:0')", {"loss": 0.25}),
         ("{'eval_loss': 2.5, 'eval_runtime': 1.0}", {"eval_loss": 2.5}),
-        ("{'train_runtime': 5.0, 'train_loss': 0.5}", {}),
+        ("{'train_runtime': 5.0, 'train_loss': 0.5}", {"loss": 0.5}),
         ("weight loss: about 3 kg", {}),
         (
             "Epoch 3 test | loss 2.3 acc 10.5% lr 1.0e-4",

@@ -156,13 +156,21 @@ def _score(curve: Curve, trained: bool) -> Verdict:
             fix=MORE_THAN_ALL,
             places=(place_at(curve, at),),
         )
+    is_rate = re.split(r"[\W_]", name)[-1] in ERROR_RATES
+    if len(values) < FEWEST and not any(values) and not is_rate:
+        every = "its only evaluation" if len(values) == 1 else f"all {len(values)} evaluations"
+        return note(
+            f"{name} is 0 at {every}, as in the first ones of a detector that starts from scratch",
+            fix=NOTHING_RIGHT,
+            places=(place_at(curve, len(values) - 1),),
+        )
     if len(values) < FEWEST:
         return skip(f"{len(values)} values of {name}; fewer than {FEWEST} are not judged")
     value, times = Counter(values).most_common(1)[0]
     if len(set(values)) > 1:
         stays = trained and _stays(values, value, times)
         return _mostly(curve, name, value, times) if stays else ok(f"{name} changes")
-    if re.split(r"[\W_]", name)[-1] in ERROR_RATES:
+    if is_rate:
         bad = value in (1.0, 100.0)
         return _stands(curve, name, ONLY_BLANKS) if bad else ok(f"{name} is {value:g}")
     if value == 0.0:

@@ -1,4 +1,5 @@
-"""The tables that Ultralytics prints of an epoch: three losses, then the evaluation."""
+"""The tables that YOLOv5, YOLOv7 and Ultralytics print of an epoch: three losses, then the
+evaluation."""
 
 from __future__ import annotations
 
@@ -6,15 +7,15 @@ import re
 from dataclasses import dataclass
 
 MAP50 = "score:map50"
-HEADER = re.compile(r"\bclass\s+images\s+instances\s+box\(p\s+r\s+map50")
-"""Above a row of Ultralytics' evaluation, whose last two columns are scores."""
+HEADER = re.compile(r"\bclass\s+images\s+(?:instances|labels|targets)\s+(?:box\()?p\s+r\s+map")
+"""Above a row of the evaluation, whose last two columns are scores."""
 ROW_OF_ALL = re.compile(r"^\s*all\s+\d+\s+\d+\s+((?:[\d.e+-]+\s*){4,8})$")
-LOSSES = re.compile(r"\bepoch\s+gpu_mem\s+\w+_loss\s+\w+_loss\s+\w+_loss\b")
+LOSSES = re.compile(r"\bepoch\s+gpu_mem\s+(?:\w+_loss\s+\w+_loss\s+\w+_loss|box\s+obj\s+cls)\b")
+_LOSS = r"(-?[\d.]{1,12}(?:e-?\d{1,3})?|nan|inf)\s"
 ROW_OF_LOSSES = re.compile(
-    r"^\s*\d{1,6}/\d{1,6}\s+[\d.]{1,8}[gm]\s+([\d.]{1,12}|nan|inf)\s+([\d.]{1,12}|nan|inf)\s+"
-    r"([\d.]{1,12}|nan|inf)\s.*\b100%"
+    rf"^\s*\d{{1,6}}/\d{{1,6}}\s+[\d.]{{1,8}}[gm]\s+{_LOSS}\s*{_LOSS}\s*{_LOSS}.*\b100%"
 )
-"""The three losses of an epoch in Ultralytics' table, as they are at its end."""
+"""The three losses of an epoch in such a table, as they are at its end."""
 
 
 @dataclass(slots=True)

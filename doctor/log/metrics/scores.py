@@ -95,6 +95,15 @@ IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_
 STARRED = re.compile(r"^\s{0,4}\*\s{1,4}((?:acc|prec|top)[@_-]?1)\b:?\s{1,12}(\d{1,3}\.\d{1,6})\b")
 """` * Acc@1 71.2 Acc@5 90.4`, the mean over an evaluation that torch's ImageNet example prints."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
+COCO = re.compile(
+    r"average precision\s{1,4}\(ap\) @\[ iou=0\.50:0\.95 \| area=\s{1,4}all \| maxdets=\s{0,3}\d{1,4} "
+    r"\] = (\d\.\d{3})"
+)
+"""COCO's table; -1 where there are no objects."""
+REACHED = re.compile(r"'([\w/@.-]{1,60})' reached (\d{1,9}\.\d{1,9}) \(best")
+NOT_REACHED = re.compile(r"'([\w/@.-]{1,60})' was not in top 1\b")
+"""What Lightning says of each evaluation, by the metric that its checkpoints are chosen by."""
+ENDS_AS_SCORE = re.compile(rf"(?<![a-z])(?:{_METRICS}|{_ALONE})$")
 MARKED = re.compile(
     r"\s{1,8}(?:<-{1,2} ?|[^\w\s]{1,3}\s?)?(?:new )?best(?: so far| model)?[^\w\s]{0,3}\s{0,8}$"
 )
@@ -141,8 +150,9 @@ def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
     """Add what the lines name, each with its number, a row for each line."""
     lowered = [(number, line[:4096].lower()) for number, line in lines]
     detector, columns, beside, has_loss = Detector(), Columns(curve_of), Beside(), None
+    monitored = Monitored()
     for number, lower in lowered:
-        values = detector.read(lower)
+        values = detector.read(lower) | monitored.read(lower)
         for name, value in _values(lower):
             values.setdefault(name, value)
         scores = {name: each for name, each in values.items() if name.startswith(SCORE)}
@@ -160,6 +170,26 @@ def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
     some = [(n, lower) for n, lower in lowered if by_rank.NAMES_RANKS.search(lower)]
     for number, found in groupby(by_rank.values_by_rank(some), key=itemgetter(0)):
         curves.append(None, {name: value for _, name, value in found}, number)
+
+
+class Monitored:
+    """Scores by which Lightning chooses checkpoints, as long as they are 0: above it, it prints
+    only the best ones."""
+
+    def __init__(self) -> None:
+        self._zero: set[str] = set()
+
+    def read(self, lower: str) -> dict[str, float]:
+        values = {}
+        for name, value in REACHED.findall(lower):
+            if ENDS_AS_SCORE.search(name) and (name in self._zero or not float(value)):
+                self._zero.add(name)
+                values[f"{SCORE}:{name}"] = float(value)
+                if float(value):
+                    self._zero.discard(name)
+        return values | {
+            f"{SCORE}:{name}": 0.0 for name in NOT_REACHED.findall(lower) if name in self._zero
+        }
 
 
 class Beside:
@@ -206,6 +236,8 @@ def _read_notebook(number: int, lower: str, evaluates: bool, curves: Curves) -> 
 
 def _values(lower: str) -> Iterator[tuple[str, float]]:
     yield from values_beside(lower)
+    for value in COCO.findall(lower):
+        yield f"{SCORE}:coco ap", float(value)
     lower = BEST_SO_FAR.sub("", MARKED.sub("", lower)) if "best" in lower else lower
     if "best" in lower or ("|" not in lower and not any(word in lower for word in CUES)):
         return
