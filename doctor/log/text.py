@@ -107,15 +107,18 @@ class TextReader:
         elif kind is Kind.FINISHED:
             collector.finished = number
         elif kind is Kind.ENDED_WELL:
-            collector.finished = collector.ended_well = number
-            if SUMMARY in row.lower():
-                self._read_metric_row(row, number)
+            self._end_well(row, number)
         elif kind is Kind.CANDIDATE and is_metric_row(row.lower()):
             self._read_metric_row(row, number)
         if kind is Kind.CANDIDATE or (collector.reads_on() and kind not in ENDS):
             line = Line(number, clean(row), patterns)
             collector.take(line, self._rows_before(block, start))
             collector.seen(line)
+
+    def _end_well(self, row: bytes, number: int) -> None:
+        self.collector.finished = self.collector.ended_well = number
+        if SUMMARY in row.lower():
+            self._read_metric_row(row, number)
 
     def _kind_of(self, row: bytes) -> tuple[Kind, tuple[int, ...]]:
         """`loss = criterion(x)` in a frame of a traceback is no metric."""

@@ -239,9 +239,7 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
         f"{step_at(norm, first)} on{trace}"
     )
     places = (place_at(norm, first),)
-    fix = _goes_on(log, norm, first) or _after_nan(
-        rate, norm.steps[first], first, len(norm.values)
-    )
+    fix = _goes_on(log, norm, first) or _after_nan(rate, norm.steps[first], first, len(norm.values))
     if count > 1 and (steps > CALIBRATION or (count >= SKIPS_IN_A_ROW and first > 0)):
         return fail(summary, fix=fix, places=places)
     if first == 0 and end < len(norm.values):
@@ -262,8 +260,9 @@ GOES_ON = (
 def _goes_on(log: Log, norm: Curve, first: int) -> str:
     """The remedy where losses of later rows show that the weights are intact."""
     loss = partner(log, norm, "loss")
-    later = [] if loss is None else zip(loss.steps, values_of(loss), strict=True)
-    return GOES_ON if any(at > norm.steps[first] and 0 < abs(v) < math.inf for at, v in later) else ""
+    pairs = [] if loss is None else zip(loss.steps, values_of(loss), strict=True)
+    later = [value for step, value in pairs if step > norm.steps[first]]
+    return GOES_ON if any(0 < abs(value) < math.inf for value in later) else ""
 
 
 def skips_all(log: Log, curve: Curve) -> bool:

@@ -111,7 +111,8 @@ ROWS = (
         fix="Read why it ended in wandb/latest-run/logs/debug-internal.log (no memory, a full "
             "disk, another protobuf), and update wandb. Call wandb.init in the process that "
             "logs, not before a fork. To train without it: WANDB_MODE=offline, or "
-            "report_to=[]; wandb sync sends what was written.",
+            "report_to=[]; wandb sync sends what was written. Where the log says before it "
+            "that the run was synced, nothing is lost.",
         commands=("tail -n 50 wandb/latest-run/logs/debug-internal.log", "wandb sync --sync-all"),
         owner=Owner.ENVIRONMENT, retry="again", sources=("wandb-variables",),
     ),

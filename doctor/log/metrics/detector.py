@@ -1,12 +1,17 @@
-"""The tables that YOLOv5, YOLOv7 and Ultralytics print of an epoch: three losses, then the
-evaluation."""
+"""The tables of detectors: those of an epoch by YOLOv5, YOLOv7 and Ultralytics, three losses and then
+the evaluation, and COCO's."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-MAP50 = "score:map50"
+MAP50, MAP = "score:map50", "score:coco ap"
+COCO = re.compile(
+    r"average precision\s{1,4}\(ap\) @\[ iou=0\.50:0\.95 \| area=\s{1,4}all \| "
+    r"maxdets=\s{0,3}\d{1,4} \] = (\d\.\d{3})"
+)
+"""-1 where there are no objects."""
 HEADER = re.compile(r"\bclass\s+images\s+(?:instances|labels|targets)\s+(?:box\()?p\s+r\s+map")
 """Above a row of the evaluation, whose last two columns are scores."""
 ROW_OF_ALL = re.compile(r"^\s*all\s+\d+\s+\d+\s+((?:[\d.e+-]+\s*){4,8})$")
@@ -32,6 +37,8 @@ class Detector:
         self._evaluates = more or HEADER.search(lower) is not None
         self._trains = self._trains or LOSSES.search(lower) is not None
         values = {MAP50: float(row[1].split()[2])} if row else {}
+        if found := COCO.search(lower):
+            values[MAP] = float(found[1])
         if self._trains and (losses := ROW_OF_LOSSES.match(lower)):
             values["loss"] = sum(map(float, losses.groups()))
         return values

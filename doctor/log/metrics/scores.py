@@ -95,11 +95,6 @@ IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_
 STARRED = re.compile(r"^\s{0,4}\*\s{1,4}((?:acc|prec|top)[@_-]?1)\b:?\s{1,12}(\d{1,3}\.\d{1,6})\b")
 """` * Acc@1 71.2 Acc@5 90.4`, the mean over an evaluation that torch's ImageNet example prints."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
-COCO = re.compile(
-    r"average precision\s{1,4}\(ap\) @\[ iou=0\.50:0\.95 \| area=\s{1,4}all \| maxdets=\s{0,3}\d{1,4} "
-    r"\] = (\d\.\d{3})"
-)
-"""COCO's table; -1 where there are no objects."""
 REACHED = re.compile(r"'([\w/@.-]{1,60})' reached (\d{1,9}\.\d{1,9}) \(best")
 NOT_REACHED = re.compile(r"'([\w/@.-]{1,60})' was not in top 1\b")
 """What Lightning says of each evaluation, by the metric that its checkpoints are chosen by."""
@@ -130,6 +125,11 @@ BY_NAME = (*TIMES, RATE, "discriminator_loss", "generator_loss")
 """Curves whose rows may have no word of a loss, which makes other rows those of metrics."""
 NAMES = ("time", "_s:", "sec", "step_avg", "/s", "lr", "learning", "d_a:", "d_real:", "speed")
 ALL_CUES = (*CUES, *beside.CUES, *by_rank.CUES, *NAMES, "all", "loss")
+SPEEDS = {
+    **dict.fromkeys(("it_s", "iter_s", "iters_s", "step_s", "steps_s"), "sample_rate"),
+    **dict.fromkeys(("s_it", "s_iter", "sec_it", "sec_iter", "s_step", "sec_step"), "step_time"),
+}
+"""Names of columns; in other rows they are units of the number before them."""
 FEW, LONGEST_RATE = 3, 140
 """Rows with nothing but a learning rate that stand between those of losses, from which on they are
 no settings, and the characters of such a row. Our own numbers."""
@@ -137,8 +137,10 @@ no settings, and the characters of such a row. Our own numbers."""
 
 def curve_of(name: str) -> str:
     """The curve that a column or a field of this name is of; "" for none."""
-    return ALIASES.get(plain(name)) or (
-        f"{SCORE}:{name.lower()}" if SCORE_NAME.fullmatch(_without_unit(name.lower())) else ""
+    return (
+        ALIASES.get(plain(name))
+        or SPEEDS.get(plain(name))
+        or (f"{SCORE}:{name.lower()}" if SCORE_NAME.fullmatch(_without_unit(name.lower())) else "")
     )
 
 
@@ -236,8 +238,6 @@ def _read_notebook(number: int, lower: str, evaluates: bool, curves: Curves) -> 
 
 def _values(lower: str) -> Iterator[tuple[str, float]]:
     yield from values_beside(lower)
-    for value in COCO.findall(lower):
-        yield f"{SCORE}:coco ap", float(value)
     lower = BEST_SO_FAR.sub("", MARKED.sub("", lower)) if "best" in lower else lower
     if "best" in lower or ("|" not in lower and not any(word in lower for word in CUES)):
         return

@@ -39,8 +39,9 @@ _VALUE = (
     r"|\s{1,20}(?:is |was )?(?=[-+]?(?:(?:nan|inf)\b(?! or\b)|\d{1,40}\.\d)))"
     r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))"
 )
+_ENDS = r"(?!\w|\.[\w.])"
 METRIC = re.compile(
-    rf"({_name_expression()}){_VALUE}((?:,\d{{3}}){{1,4}}(?!\d))?(m?s)?(?!\w|\.[\w.])".encode()
+    rf"({_name_expression()}){_VALUE}((?:,\d{{3}}){{1,4}}(?!\d))?(m?s)?{_ENDS}".encode()
 )
 """A name, a colon or an equals sign, and a number, in lower case; a full stop may end it.
 
@@ -48,7 +49,7 @@ A space alone separates a name from a number with a point. Thousands are of a th
 the comma separates values.
 """
 OTHER_LOSS = re.compile(
-    rf"(?<![\w/.-])((?:[a-z]\w{{0,30}}[/_ -])?\w{{0,30}}loss\w{{0,30}}){_VALUE}(?!\w|\.[\w.])".encode()
+    rf"(?<![\w/.-])((?:[a-z]\w{{0,30}}[/_ -])?\w{{0,30}}loss\w{{0,30}}){_VALUE}{_ENDS}".encode()
 )
 """A loss by any other name, `Tloss: 7.3` or `train/loss_ce=0.9`, where a log has no known one."""
 PARTS = re.compile(
