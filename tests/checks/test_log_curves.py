@@ -220,6 +220,16 @@ def test_evaluations_that_stand_still(name: str, values: list[float], status: St
     assert findings(with_curves(curve(name, values)))["evaluation-stands-still"].status is status
 
 
+def test_an_evaluation_before_the_first_step_is_no_reading() -> None:
+    before = curve("score:val accuracy", [0.0])
+    after = [
+        Curve(
+            name="loss", path="train.log", steps=(1, 2), values=(0.7, 0.5), lines=(9, 10), points=2
+        )
+    ]
+    assert findings(with_curves(before, *after))["evaluation-stands-still"].status is Status.SKIP
+
+
 def test_no_evaluation_is_blamed_where_the_training_is_not_finite() -> None:
     log = with_curves(curve("loss", [math.nan] * 6), curve("score:map50", [0.0] * 6))
     assert problems(log) == {"loss-nonfinite": Status.FAIL}

@@ -1,5 +1,5 @@
-"""The tables of detectors: those of an epoch by YOLOv5, YOLOv7 and Ultralytics, three losses and then
-the evaluation, and COCO's."""
+"""The tables of detectors: those of an epoch by YOLOv5, YOLOv7 and Ultralytics, three losses and
+then the evaluation, and COCO's."""
 
 from __future__ import annotations
 

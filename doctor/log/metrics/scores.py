@@ -243,7 +243,7 @@ def _values(lower: str) -> Iterator[tuple[str, float]]:
         return
     found = SCORES.findall(lower)
     for name, value, percent in found:
-        yield f"{SCORE}:{name}", _share(value, percent)
+        yield f"{SCORE}:{name.rstrip(':')}", _share(value, percent)
     for name, value in STARRED.findall(lower):
         yield f"{SCORE}:{name}", float(value)
     kind = None if found else EVALUATES.search(lower)
