@@ -231,3 +231,9 @@ def test_scores_by_which_checkpoints_are_chosen_are_read_as_long_as_they_are_0()
 def test_what_coco_has_no_objects_for_and_the_start_of_an_epoch_are_no_values() -> None:
     assert not values(COCO.format("-1.000"))
     assert "data_share" not in values("[20/500] Time 8.5 (4.0) Data 0.001 (3.9)")
+
+
+def test_a_row_of_digits_takes_no_time_and_no_number_that_is_none() -> None:
+    head = DETECTOR.splitlines()[1]
+    assert not values(f"{head}\nall 1 1 {'1' * 4000}x")
+    assert not values(f"{head}\nall 1 1 1.2.3 1 1 1")

@@ -220,7 +220,7 @@ def _checks() -> Iterator[Check]:
         passes=("it is zero only at the start of a warm-up or at the end",),
         notes=(
             "it is zero in between and rises again",
-            "it is zero at five logged steps or more at the start, and at its highest value at once",
+            "it is zero at the first five logged steps or more, and highest at the next one",
         ),
         warns=(
             "it is below a two-hundredth of its highest value in the second half, and the loss "

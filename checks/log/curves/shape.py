@@ -269,7 +269,7 @@ NOT_STEPPED = (
 def _jumps(values: list[float], first: int) -> bool:
     """Whether a rate has its highest value at once; one unit of the last digit may be rounded."""
     high = values[first]
-    return high == max(values) and high != 10.0 ** round(math.log10(high))
+    return 0 < high == max(values) < math.inf and high != 10.0 ** round(math.log10(high))
 
 
 SPENT, HALFWAY = 5e-3, 0.5

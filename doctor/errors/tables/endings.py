@@ -100,7 +100,8 @@ ROWS = (
     Cause(id="tracker-process-ended",
         refines=("worker-ended-early", "peer-lost", "uncaught-exception"),
         errors=("BrokenPipeError", "MailboxError", "MailboxClosedError"),
-        messages=(r"wandb/sdk/lib/sock_client\.py", r"Mailbox(?:Closed)?Error\b"),
+        messages=(r"wandb/sdk/lib/sock_client\.py",
+            r"(?:wandb|errored).{0,80}Mailbox(?:Closed)?Error"),
         examples=(
             'File "site-packages/wandb/sdk/lib/sock_client.py", line 130, in '
             "_sendall_with_error_handle\n    sent = self._sock.send(data)\nBrokenPipeError: "

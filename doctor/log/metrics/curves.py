@@ -204,8 +204,9 @@ class Curves:
             self.begun.append(line)
         self._epochs = min(first, epoch), epoch
 
-    def has(self, curve: str) -> bool:
-        return curve in self._series
+    @property
+    def has_loss(self) -> bool:
+        return any(name in LOSSES or OTHER in name for name in self._series)
 
     def add(self, step: int | None, row: dict[str, float], line: int = 0) -> None:
         """One row of metrics by their names in the log; unknown names are passed over."""

@@ -14,9 +14,10 @@ COCO = re.compile(
 """-1 where there are no objects."""
 HEADER = re.compile(r"\bclass\s+images\s+(?:instances|labels|targets)\s+(?:box\()?p\s+r\s+map")
 """Above a row of the evaluation, whose last two columns are scores."""
-ROW_OF_ALL = re.compile(r"^\s*all\s+\d+\s+\d+\s+((?:[\d.e+-]+\s*){4,8})$")
+_SCORE = r"\d{1,4}(?:\.\d{0,12})?(?:e[-+]\d{1,3})?"
+ROW_OF_ALL = re.compile(rf"^\s*all\s+\d+\s+\d+\s+({_SCORE}(?:\s+{_SCORE}){{3,7}})\s*$")
 LOSSES = re.compile(r"\bepoch\s+gpu_mem\s+(?:\w+_loss\s+\w+_loss\s+\w+_loss|box\s+obj\s+cls)\b")
-_LOSS = r"(-?[\d.]{1,12}(?:e-?\d{1,3})?|nan|inf)\s"
+_LOSS = r"(-?\d{1,9}(?:\.\d{0,9})?(?:e[-+]?\d{1,3})?|nan|inf)\s"
 ROW_OF_LOSSES = re.compile(
     rf"^\s*\d{{1,6}}/\d{{1,6}}\s+[\d.]{{1,8}}[gm]\s+{_LOSS}\s*{_LOSS}\s*{_LOSS}.*\b100%"
 )

@@ -142,7 +142,7 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
 def _summary(lower: bytes, line: int, curves: Curves) -> None:
     """The mean loss of a whole training, where no row has another; ranks print it again."""
     loss = metrics_of(lower)[0].get("loss")
-    if loss is not None and not curves.has("loss"):
+    if loss is not None and not curves.has_loss:
         curves.append(None, {"loss": loss}, line)
 
 
