@@ -98,7 +98,7 @@ ROWS = (
         next_check="DRV001", sources=("cuda-errors",),
     ),
     Cause(id="tracker-process-ended",
-        refines=("worker-ended-early", "peer-lost", "uncaught-exception"),
+        refines=("worker-ended-early", "peer-lost"),
         errors=("BrokenPipeError", "MailboxError", "MailboxClosedError"),
         messages=(r"wandb/sdk/lib/sock_client\.py",
             r"(?:wandb|errored).{0,80}Mailbox(?:Closed)?Error"),
