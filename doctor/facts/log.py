@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from doctor._util.records import Number, Section
 from doctor._util.text_fields import Product
 from doctor.facts.stated import Setting
@@ -69,6 +71,8 @@ class Curve(Section, frozen=True):
     """Values in the log, before thinning."""
     thinned: int = 1
     """One of this many values was kept."""
+    counts: Literal["step", "row"] = "step"
+    """What the steps are: training steps, or "row" where no row of the log names one."""
 
 
 class RootCause(Section, frozen=True):

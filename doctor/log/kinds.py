@@ -8,13 +8,12 @@ from enum import Enum
 
 from doctor.log import launcher, tracebacks, versions
 from doctor.log.lines import LONGEST
-from doctor.log.metrics.text import is_metric_row, is_nonfinite_row
+from doctor.log.metrics.text import SUMMARY, is_metric_row, is_nonfinite_row
 from doctor.log.patterns import Gate
 from doctor.log.templates import letters_of
 
 REMEMBERED = 8 << 20
 """Bytes of templates that are remembered."""
-SUMMARY = b"train_runtime"
 BY_LIBRARY = (
     SUMMARY, b"`trainer.fit` stopped: `max_", b"worker group successfully finished",
     b"final validation metrics", b"training progress: 100%", b"loading best model from ",

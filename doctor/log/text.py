@@ -10,7 +10,7 @@ from doctor.log.collector import Collector
 from doctor.log.kinds import Kind, Kinds
 from doctor.log.lines import Line, clean, normalized
 from doctor.log.metrics.curves import Curves
-from doctor.log.metrics.text import is_metric_row, read_metrics
+from doctor.log.metrics.text import SUMMARY, is_metric_row, read_metrics
 from doctor.log.rows import LOOK_BACK, Rows, rows_after, rows_before
 from doctor.log.scan import Scanner
 
@@ -107,13 +107,18 @@ class TextReader:
         elif kind is Kind.FINISHED:
             collector.finished = number
         elif kind is Kind.ENDED_WELL:
-            collector.finished = collector.ended_well = number
+            self._end_well(row, number)
         elif kind is Kind.CANDIDATE and is_metric_row(row.lower()):
             self._read_metric_row(row, number)
         if kind is Kind.CANDIDATE or (collector.reads_on() and kind not in ENDS):
             line = Line(number, clean(row), patterns)
             collector.take(line, self._rows_before(block, start))
             collector.seen(line)
+
+    def _end_well(self, row: bytes, number: int) -> None:
+        self.collector.finished = self.collector.ended_well = number
+        if SUMMARY in row.lower():
+            self._read_metric_row(row, number)
 
     def _kind_of(self, row: bytes) -> tuple[Kind, tuple[int, ...]]:
         """`loss = criterion(x)` in a frame of a traceback is no metric."""

@@ -138,6 +138,11 @@ def _log_parts(log: Log, facts: Facts) -> Iterator[tuple[str, str]]:
         yield "dumps", " · ".join(filter(None, [dumps, library]))
     for file in [file for file in log.files if file.problem][:MOST_FILES]:
         yield "not read", f"{shown(file.path, 300)}: {shown(file.problem, 200)}"
+    for file in [file for file in log.files if len(file.starts) > 1][:MOST_FILES]:
+        lines = ", ".join(f"{line:,}" for line in file.starts[:MOST_FILES])
+        more = ", ..." * (len(file.starts) > MOST_FILES)
+        text = f"trainings begin at lines {lines}{more} of {shown(file.path, 300)}"
+        yield "runs", f"{text}; each is judged by itself"
     if log.versions:
         versions = [f"{shown(name)} {shown(version)}" for name, version in log.versions.items()]
         yield "versions", " · ".join(versions)

@@ -107,8 +107,8 @@ def _range(curve: Curve) -> str:
         return "no values"
     first, last = float(curve.values[0]), float(curve.values[-1])
     if len(curve.values) == 1:
-        return f"{first:.4g} at step {curve.steps[0]:,}"
-    return f"{first:.4g} -> {last:.4g}, steps {curve.steps[0]:,} to {curve.steps[-1]:,}"
+        return f"{first:.4g} at {curve.counts} {curve.steps[0]:,}"
+    return f"{first:.4g} -> {last:.4g}, {curve.counts}s {curve.steps[0]:,} to {curve.steps[-1]:,}"
 
 
 def sparkline(curve: Curve, width: int = WIDTH) -> str:

@@ -202,7 +202,10 @@ def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
     ("name", "values", "status"),
     [
         ("score:eval_accuracy", [0.0] * 5, Status.WARN),
-        ("score:map50", [0.0] * 4, Status.SKIP),
+        ("score:map50", [0.0] * 4, Status.NOTE),  # as in the first evaluations of a detector
+        ("score:map50", [0.0], Status.NOTE),
+        ("score:map50", [0.0, 0.001], Status.SKIP),
+        ("score:val_wer", [0.0, 0.0], Status.SKIP),
         ("score:map50", [0.0, 0.0, 0.0, 0.0, 0.1], Status.PASS),
         ("score:eval_accuracy", [0.5] * 8, Status.PASS),  # two decimals: a few samples
         ("score:val auc", [0.5] * 8, Status.WARN),  # of one answer to everything
@@ -215,6 +218,16 @@ def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
 )
 def test_evaluations_that_stand_still(name: str, values: list[float], status: Status) -> None:
     assert findings(with_curves(curve(name, values)))["evaluation-stands-still"].status is status
+
+
+def test_an_evaluation_before_the_first_step_is_no_reading() -> None:
+    before = curve("score:val accuracy", [0.0])
+    after = [
+        Curve(
+            name="loss", path="train.log", steps=(1, 2), values=(0.7, 0.5), lines=(9, 10), points=2
+        )
+    ]
+    assert findings(with_curves(before, *after))["evaluation-stands-still"].status is Status.SKIP
 
 
 def test_no_evaluation_is_blamed_where_the_training_is_not_finite() -> None:
@@ -861,3 +874,40 @@ def test_the_optimizer_is_not_guessed(
     fix = findings(log)["loss-nonfinite"].verdict.fix or ""
     assert fix.startswith(begins)
     assert ("fp16" in fix) is (stated == ("sgd",))
+
+
+@pytest.mark.parametrize(
+    ("rates", "told"),
+    [
+        ([0.0] * 6 + [3e-4] * 4, True),
+        ([0.0] * 4 + [3e-4] * 4, False),  # a few skipped steps
+        ([0.0] * 6 + [1e-4, 2e-4, 3e-4], False),  # a warm-up of which few digits are printed
+        ([0.0] * 6 + [1e-4] * 4, False),
+    ],
+)
+def test_a_rate_that_is_0_for_long_and_high_at_once(rates: list[float], told: bool) -> None:
+    found = findings(with_curves(curve("learning_rate", rates)))["learning-rate-zero"]
+    assert (found.status is Status.NOTE) is told
+
+
+def test_a_finite_loss_after_a_gradient_of_nan_says_that_the_weights_are_intact() -> None:
+    rates = curve("learning_rate", [6e-4, 5e-4, 4e-4, 3e-4, 2e-4, 1e-4])
+    norms = curve("grad_norm", [1.0, 1.0, 1.0, 1.0, NAN, NAN])
+    fix = {
+        last: findings(with_curves(norms, rates, loss([2.7, 2.6, 2.7, 2.8, 2.5, last])))[
+            "gradient-nonfinite"
+        ].fix
+        for last in (2.4, 0.0)
+    }
+    assert "no weight was updated" in fix[2.4]
+    assert "no weight was updated" not in fix[0.0]
+
+
+def test_an_entropy_that_is_gone_is_a_note_where_no_rewards_are_read() -> None:
+    gone = curve("policy_entropy", [1.9] * 8 + [0.0] * 24)
+    value = curve("value_loss", [9.0 - step / 10 for step in range(32)])
+    slug = next(check.slug for check in CHECKS if "entropy" in check.why)
+    assert findings(with_curves(gone, value))[slug].status is Status.NOTE
+    assert findings(with_curves(gone))[slug].status is Status.PASS  # of a classifier, maybe
+    falls = curve("episode_reward", [10.0 - step / 10 for step in range(32)])
+    assert findings(with_curves(gone, value, falls))[slug].status is Status.WARN

@@ -54,7 +54,12 @@ def curve(log: Log, name: str) -> Curve:
         ("INFO loss: -inf", {"loss": "-inf"}),
         ("loss: tensor(0.25, device='cuda:0')", {"loss": 0.25}),
         ("{'eval_loss': 2.5, 'eval_runtime': 1.0}", {"eval_loss": 2.5}),
-        ("{'train_runtime': 5.0, 'train_loss': 0.5}", {}),
+        ("{'train_runtime': 5.0, 'train_loss': 0.5}", {"loss": 0.5}),
+        ("Loss is: 0.5.", {"loss": 0.5}),
+        (
+            "Iter 1: Train loss 0.5, Learning Rate 1.0e-05, It/sec 0.25, Tokens/sec 95.5",
+            {"loss": 0.5, "learning_rate": 1e-5, "sample_rate": 0.25, "throughput": 95.5},
+        ),
         ("weight loss: about 3 kg", {}),
         (
             "Epoch 3 test | loss 2.3 acc 10.5% lr 1.0e-4",
@@ -108,6 +113,17 @@ def test_a_steps_number_is_taken_from_the_line() -> None:
     assert curve(log, "loss").steps == (10, 20)
     assert curve(log, "loss").lines == (1, 2)
     assert log.last_step == 20
+
+
+def test_rows_that_name_no_step_are_called_rows() -> None:
+    assert curve(read_text("epoch 7 loss: 1.0\nepoch 8 loss: 0.5\n"), "loss").counts == "row"
+    assert curve(read_text("step 0 loss: 1.0\nstep 5 loss: 0.5\n"), "loss").counts == "step"
+
+
+def test_a_summary_is_read_once_and_only_where_no_row_has_a_loss() -> None:
+    summary = "{'train_runtime': 5.0, 'train_loss': 0.5}\n"  # each rank prints it
+    assert curve(read_text(8 * summary), "loss").values == (0.5,)
+    assert curve(read_text(f"{{'loss': 2.0}}\n{summary}"), "loss").values == (2.0,)
 
 
 def test_rates_on_rows_of_their_own_count_between_losses() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from command import doctor
 from logs import findings, read
 
 from doctor.checks.log.curves.reading import partner
@@ -153,3 +156,13 @@ def test_a_fold_and_a_count_of_epochs_begin_runs(head: str) -> None:
     assert not read(log=one + on + one).files[0].starts
     ranks = "epoch 3 loss 1.0\nepoch 2 loss 1.1\nepoch 1 loss 2.0\n"  # one is behind
     assert not read(log="epoch 1 loss 2.0\nepoch 2 loss 1.1\n" + ranks).files[0].starts
+
+
+@pytest.mark.parametrize(("runs", "told"), [(1, False), (3, True)])
+def test_the_header_names_the_lines_at_which_trainings_begin(
+    tmp_path: Path, runs: int, told: bool
+) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(runs * (HEAD + losses(2.0, 3)))
+    text = doctor("triage", str(path)).stdout
+    assert ("trainings begin at lines 1, 5, 9 of" in text) is told

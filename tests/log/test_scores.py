@@ -20,6 +20,13 @@ DETECTOR = """
                    all       1210          0          0          0       0.25          0
 """
 
+OLDER = """
+     Epoch   gpu_mem       box       obj       cls     total    labels  img_size
+    42/299     65.1G    1e-05    0.5         0       0.5      1963       320: 100%|#| 729/729
+               Class      Images      Labels           P           R      mAP@.5  mAP@.5:.95: 100%
+                 all       20987      129965       0.845       0.524        0.59       0.318
+"""
+COCO = " Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = {}\n"
 LOSSES = "Epoch GPU_mem box_loss cls_loss dfl_loss Instances Size\n"
 
 
@@ -37,6 +44,12 @@ def values(text: str) -> dict[str, list[float]]:
         (TABLE, "value_loss", 861000.0),
         ("     Value function loss: inf", "value_loss", float("inf")),
         (DETECTOR, "score:map50", 0.25),
+        (OLDER, "score:map50", 0.59),
+        (OLDER, "loss", 0.50001),
+        (COCO.format("0.125"), "score:coco ap", 0.125),
+        ("step loss sec/iter\n100 2.5 0.75", "step_time", 0.75),
+        ("step loss it/s\n100 2.5 5.1", "sample_rate", 5.1),
+        ("[100/500] Time 8.5 (4.0) Data 0.001 (3.0)", "data_share", 0.75),
         ("{'eval_accuracy': 0.8125, 'epoch': 1.0}", "score:eval_accuracy", 0.8125),
         ("epoch 3 val_f1 0.4000", "score:val_f1", 0.4),
         ("dev WER 100.00%", "score:dev wer", 1.0),
@@ -203,3 +216,24 @@ def test_parameters_that_a_later_line_says_are_trained(later: str, warned: bool)
     rows = "".join(f"step {at} loss: {3 - at / 9:.3f}\n" for at in range(6))
     log = read(log="Trainable parameters: 0\n" + later + rows)
     assert ("nothing-trainable" in problems(log)) is warned
+
+
+def test_scores_by_which_checkpoints_are_chosen_are_read_as_long_as_they_are_0() -> None:
+    """Above 0 Lightning prints only the best ones, which would improve whatever happens."""
+    zero = "'val/f1_score' reached {} (best {}), saving model\n'val/f1_score' was not in top 1\n"
+    assert values(zero.format("0.00000", "0.00000"))["score:val/f1_score"] == [0.0, 0.0]
+    later = zero.format("0.00000", "0.00000") + zero.format("0.50000", "0.50000")
+    assert values(later)["score:val/f1_score"] == [0.0, 0.0, 0.5]
+    assert not values(zero.format("0.25000", "0.25000"))
+    assert not values(zero.replace("f1_score", "loss").format("0.00000", "0.00000"))
+
+
+def test_what_coco_has_no_objects_for_and_the_start_of_an_epoch_are_no_values() -> None:
+    assert not values(COCO.format("-1.000"))
+    assert "data_share" not in values("[20/500] Time 8.5 (4.0) Data 0.001 (3.9)")
+
+
+def test_a_row_of_digits_takes_no_time_and_no_number_that_is_none() -> None:
+    head = DETECTOR.splitlines()[1]
+    assert not values(f"{head}\nall 1 1 {'1' * 4000}x")
+    assert not values(f"{head}\nall 1 1 1.2.3 1 1 1")

@@ -47,7 +47,7 @@ def checks_beside() -> Iterator[Check]:
         "the evaluated weights do not change, that one answer is given to everything, or that no "
         "answer can be right.",
         passes=("the evaluations differ",),
-        notes=("a score is at its ceiling",),
+        notes=("a score is at its ceiling", "a score is 0 at one to four evaluations"),
         warns=(
             "all evaluations are equal: a loss or score with three decimals, a score of 0, an AUC "
             "of 0.5",
@@ -70,6 +70,7 @@ def checks_beside() -> Iterator[Check]:
         "entropy says that a part of the model carries no information any more; the loss itself "
         "often looks well.",
         passes=("the values stay above these levels", "rewards rise while the entropy falls"),
+        notes=("the entropy fell so far beside a value function, and no rewards were read",),
         warns=(
             "the KL divergence of the latents fell below 0.001",
             "less than 5 % of the codes are used",

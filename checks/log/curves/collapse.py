@@ -7,7 +7,7 @@ from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.checks.log.curves.reading import each_curve, finite_of, partner, place_at
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Status, Verdict, ok, skip, warn
+from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 
 GONE, NO_KL = 0.01, 1e-3
 """Share of its highest value, and the level, below which a KL divergence carries no information.
@@ -33,6 +33,12 @@ ANSWERS = (
     "Every completion of a prompt is the same, so nothing more is explored. Raise the sampling "
     "temperature to 1.0, the entropy bonus or the upper clip limit (clip_ratio_high 0.28), lower "
     "the learning rate, and drop prompts that are solved; go back to a checkpoint before."
+)
+
+ONE_ACTION = (
+    "Where the rewards do not rise, the policy takes one action whatever it sees: raise the "
+    "entropy bonus (ent_coef 0.01), lower the learning rate, scale the rewards to about 1, and go "
+    "back to a checkpoint before."
 )
 
 
@@ -82,11 +88,15 @@ def _entropy(log: Log, curve: Curve) -> Verdict:
     levels = _levels(curve)
     if levels is None:
         return skip(FEW)
-    reward = partner(log, curve, "reward")
+    reward = partner(log, curve, "reward") or partner(log, curve, "episode_reward")
+    fell = levels[0] >= STARTED and levels[1] <= CERTAIN_ANSWERS
     rewards = finite_of(reward)[0] if reward else []
     early, late = series.thirds(rewards or [0.0])
     rises = late > early + RISES * abs(early)
-    if levels[0] < STARTED or levels[1] > CERTAIN_ANSWERS or not rewards or rises:
+    if fell and not rewards and partner(log, curve, "value_loss"):
+        text = f"the entropy fell from {levels[0]:.3g} to {levels[1]:.2g}; no rewards were read"
+        return note(text, fix=ONE_ACTION, places=(place_at(curve, len(curve.values) - 1),))
+    if not fell or not rewards or rises:
         return ok(f"the entropy went from {levels[0]:.3g} to {levels[1]:.3g}")
     return _fell(curve, "the rewards do not rise, and the entropy", *levels, ANSWERS)
 

@@ -90,7 +90,10 @@ def standing(log: Log) -> Verdict:
     """The worst of the loss and the scores of the evaluations."""
     names = dict.fromkeys(curve.name for curve in log.curves if curve.name.startswith(SCORE))
     verdicts = [
-        each_curve(log, n, lambda c: _guessed(log, c) or _score(c, halves(log, c))) for n in names
+        each_curve(
+            log, n, lambda c: _guessed(log, c) or _nothing_yet(log, c) or _score(c, halves(log, c))
+        )
+        for n in names
     ]
     if any(curve.name == "eval_loss" for curve in log.curves):
         verdicts.append(each_curve(log, "eval_loss", _loss))
@@ -146,6 +149,26 @@ BY_CHANCE, AT_LEVEL = 0.07, 0.015
 """Shares by which an accuracy and a loss may differ from those of a guess. Our own numbers."""
 
 
+def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
+    """That few evaluations are 0, of which one before the first step is none."""
+    values, name = values_of(curve), curve.name.partition(":")[2]
+    if any(values) or len(values) >= FEWEST or _is_error_rate(name):
+        return None
+    loss = partner(log, curve, "loss")
+    if loss and loss.lines and loss.counts == "step" and curve.lines[-1:] < loss.lines[:1]:
+        return None
+    every = "its only evaluation" if len(values) == 1 else f"all {len(values)} evaluations"
+    return note(
+        f"{name} is 0 at {every}; a detector that starts from scratch has that for some epochs",
+        fix=NOTHING_RIGHT,
+        places=(place_at(curve, len(values) - 1),),
+    )
+
+
+def _is_error_rate(name: str) -> bool:
+    return re.split(r"[\W_]", name)[-1] in ERROR_RATES
+
+
 def _score(curve: Curve, trained: bool) -> Verdict:
     """Where the loss of the training fell to half meanwhile, it was `trained`."""
     values, name = values_of(curve), curve.name.partition(":")[2]
@@ -162,7 +185,7 @@ def _score(curve: Curve, trained: bool) -> Verdict:
     if len(set(values)) > 1:
         stays = trained and _stays(values, value, times)
         return _mostly(curve, name, value, times) if stays else ok(f"{name} changes")
-    if re.split(r"[\W_]", name)[-1] in ERROR_RATES:
+    if _is_error_rate(name):
         bad = value in (1.0, 100.0)
         return _stands(curve, name, ONLY_BLANKS) if bad else ok(f"{name} is {value:g}")
     if value == 0.0:

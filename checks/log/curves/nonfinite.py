@@ -238,10 +238,8 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
         f"the gradient norm is {norm.values[first]} for {count:,} of {norm.points:,} values from "
         f"{step_at(norm, first)} on{trace}"
     )
-    places, fix = (
-        (place_at(norm, first),),
-        _after_nan(rate, norm.steps[first], first, len(norm.values)),
-    )
+    places = (place_at(norm, first),)
+    fix = _goes_on(log, norm, first) or _after_nan(rate, norm.steps[first], first, len(norm.values))
     if count > 1 and (steps > CALIBRATION or (count >= SKIPS_IN_A_ROW and first > 0)):
         return fail(summary, fix=fix, places=places)
     if first == 0 and end < len(norm.values):
@@ -249,6 +247,22 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
     if count < FAR_APART and end < len(norm.values):
         return note(f"{summary}; with fp16 the loss scaler skips such a step")
     return warn(f"{summary}; only an fp16 loss scaler explains so few", fix=fix, places=places)
+
+
+GOES_ON = (
+    "The loss is finite after it, so no weight was updated with these gradients: an fp16 scaler "
+    "skips such steps. Where many are skipped, train in bf16, or load fp32 weights under fp16 "
+    "autocast, and lower the learning rate; torch.autograd.set_detect_anomaly(True) names the "
+    "layer."
+)
+
+
+def _goes_on(log: Log, norm: Curve, first: int) -> str:
+    """The remedy where losses of later rows show that the weights are intact."""
+    loss = partner(log, norm, "loss")
+    pairs = [] if loss is None else zip(loss.steps, values_of(loss), strict=True)
+    later = [value for step, value in pairs if step > norm.steps[first]]
+    return GOES_ON if any(0 < abs(value) < math.inf for value in later) else ""
 
 
 def skips_all(log: Log, curve: Curve) -> bool:

@@ -7,6 +7,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
+from msgspec.structs import replace
+
 from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.facts.log import Curve, Log
@@ -26,14 +28,14 @@ def finite_of(curve: Curve) -> tuple[list[float], list[int]]:
 
 
 def place_at(curve: Curve, at: int, message: str = "") -> Place:
-    step = "" if _is_alone(curve) else f" at step {curve.steps[at]}"
+    step = "" if _is_alone(curve) else f" at {curve.counts} {curve.steps[at]}"
     text = f"{curve.name} {curve.values[at]}{step}"
     line = curve.lines[at] if curve.lines else 0
     return Place(path=curve.path, line=line, rank=curve.rank, text=text, message=message)
 
 
 def step_at(curve: Curve, at: int) -> str:
-    return f"{'row' if _is_alone(curve) else 'step'} {curve.steps[at]:,} ({curve.path})"
+    return f"{'row' if _is_alone(curve) else curve.counts} {curve.steps[at]:,} ({curve.path})"
 
 
 def _is_alone(curve: Curve) -> bool:
@@ -190,15 +192,12 @@ def _part(curve: Curve, starts: tuple[int, ...], run: int) -> Curve | None:
         return curve if curve.lines else None
     part = slice(first, end)
     return (
-        Curve(
-            name=curve.name,
-            path=curve.path,
-            rank=curve.rank,
+        replace(
+            curve,
             steps=curve.steps[part],
             values=curve.values[part],
             lines=curve.lines[part],
             points=(end - first) * curve.thinned,
-            thinned=curve.thinned,
         )
         if end > first
         else None

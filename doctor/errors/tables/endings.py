@@ -97,6 +97,26 @@ ROWS = (
             'python -c "import torch; print(torch.ones(1).cuda())"'),
         next_check="DRV001", sources=("cuda-errors",),
     ),
+    Cause(id="tracker-process-ended",
+        refines=("worker-ended-early", "peer-lost"),
+        errors=("BrokenPipeError", "MailboxError", "MailboxClosedError"),
+        messages=(r"wandb/sdk/lib/sock_client\.py",
+            r"(?:wandb|errored).{0,80}Mailbox(?:Closed)?Error"),
+        examples=(
+            'File "site-packages/wandb/sdk/lib/sock_client.py", line 130, in '
+            "_sendall_with_error_handle\n    sent = self._sock.send(data)\nBrokenPipeError: "
+            "[Errno 32] Broken pipe",
+            "wandb.errors.MailboxError: transport failed"),
+        why="The process of Weights & Biases that takes what is logged had ended, and the next "
+            "call of it ends the training; the training itself is not at fault.",
+        fix="Read why it ended in wandb/latest-run/logs/debug-internal.log (no memory, a full "
+            "disk, another protobuf), and update wandb. Call wandb.init in the process that "
+            "logs, not before a fork. To train without it: WANDB_MODE=offline, or "
+            "report_to=[]; wandb sync sends what was written. Where the log says before it "
+            "that the run was synced, nothing is lost.",
+        commands=("tail -n 50 wandb/latest-run/logs/debug-internal.log", "wandb sync --sync-all"),
+        owner=Owner.ENVIRONMENT, retry="again", sources=("wandb-variables",),
+    ),
     Cause(id="worker-ended-early",
         refines=("peer-lost",),
         errors=("RuntimeError", "BrokenProcessPool", "BrokenPipeError"),

@@ -57,6 +57,13 @@ DATA_PART = re.compile(
 )
 OTHER_PART = re.compile(rf"(?<![\w/+])(?:t[_ ])?(?:{_PART})(?:[_ ](?:step|time|pass))?{_SECONDS}")
 WHOLE = re.compile(rf"(?<![\w/])(?:total|step|iter(?:ation)?)(?:[_ ]time)?{_SECONDS}")
+_MEAN = r"[\d.]{1,9} \(\s{0,3}(\d{1,5}\.\d{1,4})\)"
+MEANS = re.compile(
+    rf"\[\s{{0,4}}\d{{3,7}}/\d{{3,7}}\].{{0,20}}?\btime:?\s{{1,3}}{_MEAN}\s{{1,3}}"
+    rf"data:?\s{{1,3}}{_MEAN}"
+)
+"""`[140/5005] Time 8.6 (2.8) Data 8.4 (2.6)`: means of an epoch so far, from the hundredth batch
+on, where the start of the workers counts for little."""
 BUSY = re.compile(
     r"(?<![\w/])(?:gpu(?: ?\d{1,2})?[_ ]?util\w{0,7}|util(?:ization)?[_ ]?gpu|gpu[_ ]?busy|"
     r"sm[_ ]?(?:active|util)"
@@ -98,7 +105,7 @@ REFUSES = re.compile(
 CUES = (
     "mem", "ram", "rss", "alloc", "reserved", "num examples", "dropp", "filter", "skipp", "remov",
     "discard", "ignor", "exclud", "examples/s", "invalid", "abnormal", "util", "busy", "sm_",
-    "wait", "load", "fetch", "get_batch", "max_ma",
+    "wait", "load", "fetch", "get_batch", "max_ma", "data ",
 )  # fmt: skip
 
 
@@ -138,6 +145,8 @@ def _of_samples(lower: str) -> Iterator[tuple[str, float]]:
 
 def _data_share(lower: str) -> float | None:
     """Of a step's time by that of its parts; None where the line names no other time."""
+    if (means := MEANS.search(lower)) and float(means[1]) >= float(means[2]) > 0:
+        return float(means[2]) / float(means[1])
     waited = DATA_PART.search(lower)
     if waited is None:
         return None

@@ -26,7 +26,7 @@ CURVES = {
     "loss": (
         "loss train_loss training_loss lm_loss loss_train train_lm_loss step_loss total_loss "
         "train_total_loss reduced_train_loss train_loss_step loss_step train_crossentropyloss "
-        "loss_train_total main_loss"
+        "loss_train_total main_loss xent"
     ),
     "mean_loss": "avr_loss avg_loss mean_loss running_loss epoch_loss train_loss_epoch",
     "grad_norm": (
@@ -45,7 +45,7 @@ CURVES = {
     ),
     "sample_rate": (
         "samples_per_second samples_s train_samples_per_second samples_sec images_s images_sec "
-        "img_s images_per_second"
+        "img_s images_per_second it_sec train_speed(iter_s)"
     ),
     "sequence_length": (
         "actual_seqlen seqlen seq_len sequence_length img_size image_size resolution imgsz"
@@ -132,6 +132,8 @@ class _Series:
     values: list[float] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     points: int = 0
+    rows: int = 0
+    """Values whose row names no step."""
 
     def thin(self, most: int) -> None:
         """Drop every second finite value of so many."""
@@ -202,6 +204,10 @@ class Curves:
             self.begun.append(line)
         self._epochs = min(first, epoch), epoch
 
+    @property
+    def has_loss(self) -> bool:
+        return any(name in LOSSES or OTHER in name for name in self._series)
+
     def add(self, step: int | None, row: dict[str, float], line: int = 0) -> None:
         """One row of metrics by their names in the log; unknown names are passed over."""
         named: dict[str, float] = {}
@@ -219,7 +225,7 @@ class Curves:
         if DATA_TIME in values or STEP_TIMES[0] in values:
             values = _with_pairs_of_times(values)
         step = self.step = self._counted(step)
-        is_full = False
+        named, is_full = step is not None, False
         if step is None and values:
             step = self._unnamed_step(set(values), line)
         for curve, value in values.items():
@@ -227,6 +233,7 @@ class Curves:
             if series is None:
                 series = self._series[curve] = _Series()
             series.points += 1
+            series.rows += not named
             series.steps.append(series.points if step is None else step)
             series.values.append(value)
             series.lines.append(line)
@@ -272,6 +279,7 @@ class Curves:
                 lines=tuple(series.lines),
                 points=series.points,
                 thinned=self.thinned,
+                counts="row" if series.rows == series.points else "step",
             )
             for name, series in sorted(_held_out(self._series).items(), key=_is_beside)
         )

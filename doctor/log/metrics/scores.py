@@ -95,6 +95,10 @@ IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_
 STARRED = re.compile(r"^\s{0,4}\*\s{1,4}((?:acc|prec|top)[@_-]?1)\b:?\s{1,12}(\d{1,3}\.\d{1,6})\b")
 """` * Acc@1 71.2 Acc@5 90.4`, the mean over an evaluation that torch's ImageNet example prints."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
+REACHED = re.compile(r"'([\w/@.-]{1,60})' reached (\d{1,9}\.\d{1,9}) \(best")
+NOT_REACHED = re.compile(r"'([\w/@.-]{1,60})' was not in top 1\b")
+"""What Lightning says of each evaluation, by the metric that its checkpoints are chosen by."""
+ENDS_AS_SCORE = re.compile(rf"(?<![a-z])(?:{_METRICS}|{_ALONE})$")
 MARKED = re.compile(
     r"\s{1,8}(?:<-{1,2} ?|[^\w\s]{1,3}\s?)?(?:new )?best(?: so far| model)?[^\w\s]{0,3}\s{0,8}$"
 )
@@ -121,6 +125,11 @@ BY_NAME = (*TIMES, RATE, "discriminator_loss", "generator_loss")
 """Curves whose rows may have no word of a loss, which makes other rows those of metrics."""
 NAMES = ("time", "_s:", "sec", "step_avg", "/s", "lr", "learning", "d_a:", "d_real:", "speed")
 ALL_CUES = (*CUES, *beside.CUES, *by_rank.CUES, *NAMES, "all", "loss")
+SPEEDS = {
+    **dict.fromkeys(("it_s", "iter_s", "iters_s", "step_s", "steps_s"), "sample_rate"),
+    **dict.fromkeys(("s_it", "s_iter", "sec_it", "sec_iter", "s_step", "sec_step"), "step_time"),
+}
+"""Names of columns; in other rows they are units of the number before them."""
 FEW, LONGEST_RATE = 3, 140
 """Rows with nothing but a learning rate that stand between those of losses, from which on they are
 no settings, and the characters of such a row. Our own numbers."""
@@ -128,8 +137,10 @@ no settings, and the characters of such a row. Our own numbers."""
 
 def curve_of(name: str) -> str:
     """The curve that a column or a field of this name is of; "" for none."""
-    return ALIASES.get(plain(name)) or (
-        f"{SCORE}:{name.lower()}" if SCORE_NAME.fullmatch(_without_unit(name.lower())) else ""
+    return (
+        ALIASES.get(plain(name))
+        or SPEEDS.get(plain(name))
+        or (f"{SCORE}:{name.lower()}" if SCORE_NAME.fullmatch(_without_unit(name.lower())) else "")
     )
 
 
@@ -141,8 +152,9 @@ def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
     """Add what the lines name, each with its number, a row for each line."""
     lowered = [(number, line[:4096].lower()) for number, line in lines]
     detector, columns, beside, has_loss = Detector(), Columns(curve_of), Beside(), None
+    monitored = Monitored()
     for number, lower in lowered:
-        values = detector.read(lower)
+        values = detector.read(lower) | monitored.read(lower)
         for name, value in _values(lower):
             values.setdefault(name, value)
         scores = {name: each for name, each in values.items() if name.startswith(SCORE)}
@@ -160,6 +172,26 @@ def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
     some = [(n, lower) for n, lower in lowered if by_rank.NAMES_RANKS.search(lower)]
     for number, found in groupby(by_rank.values_by_rank(some), key=itemgetter(0)):
         curves.append(None, {name: value for _, name, value in found}, number)
+
+
+class Monitored:
+    """Scores by which Lightning chooses checkpoints, as long as they are 0: above it, it prints
+    only the best ones."""
+
+    def __init__(self) -> None:
+        self._zero: set[str] = set()
+
+    def read(self, lower: str) -> dict[str, float]:
+        values = {}
+        for name, value in REACHED.findall(lower):
+            if ENDS_AS_SCORE.search(name) and (name in self._zero or not float(value)):
+                self._zero.add(name)
+                values[f"{SCORE}:{name}"] = float(value)
+                if float(value):
+                    self._zero.discard(name)
+        return values | {
+            f"{SCORE}:{name}": 0.0 for name in NOT_REACHED.findall(lower) if name in self._zero
+        }
 
 
 class Beside:
@@ -211,7 +243,7 @@ def _values(lower: str) -> Iterator[tuple[str, float]]:
         return
     found = SCORES.findall(lower)
     for name, value, percent in found:
-        yield f"{SCORE}:{name}", _share(value, percent)
+        yield f"{SCORE}:{name.rstrip(':')}", _share(value, percent)
     for name, value in STARRED.findall(lower):
         yield f"{SCORE}:{name}", float(value)
     kind = None if found else EVALUATES.search(lower)

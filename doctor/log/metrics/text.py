@@ -39,16 +39,17 @@ _VALUE = (
     r"|\s{1,20}(?:is |was )?(?=[-+]?(?:(?:nan|inf)\b(?! or\b)|\d{1,40}\.\d)))"
     r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))"
 )
+_ENDS = r"(?!\w|\.[\w.])"
 METRIC = re.compile(
-    rf"({_name_expression()}){_VALUE}((?:,\d{{3}}){{1,4}}(?!\d))?(m?s)?(?![\w.])".encode()
+    rf"({_name_expression()}){_VALUE}((?:,\d{{3}}){{1,4}}(?!\d))?(m?s)?{_ENDS}".encode()
 )
-"""A name, a colon or an equals sign, and a number, in lower case.
+"""A name, a colon or an equals sign, and a number, in lower case; a full stop may end it.
 
 A space alone separates a name from a number with a point. Thousands are of a throughput: elsewhere
 the comma separates values.
 """
 OTHER_LOSS = re.compile(
-    rf"(?<![\w/.-])((?:[a-z]\w{{0,30}}[/_ -])?\w{{0,30}}loss\w{{0,30}}){_VALUE}(?![\w.])".encode()
+    rf"(?<![\w/.-])((?:[a-z]\w{{0,30}}[/_ -])?\w{{0,30}}loss\w{{0,30}}){_VALUE}{_ENDS}".encode()
 )
 """A loss by any other name, `Tloss: 7.3` or `train/loss_ce=0.9`, where a log has no known one."""
 PARTS = re.compile(
@@ -65,7 +66,7 @@ EPOCH = re.compile(rb"\bepochs?['\"]?[ :=\[#-]{0,6}(\d{1,6})(?![\d%]|\.\d)")
 RATES = ("throughput", SPEED := "sample_rate")
 """How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
 UNIT_BEHIND = re.compile(
-    rb"(?<![\w.,=:])(\d[\d,]{0,12}(?:\.\d{1,6})?) ?(?:(tok(?:ens?)?)|img|images?|samples?|seqs?|"
+    rb"(?<![\w.,=:+-])(\d[\d,]{0,12}(?:\.\d{1,6})?) ?(?:(tok(?:ens?)?)|img|images?|samples?|seqs?|"
     rb"sequences?|frames?|it|steps?) ?/ ?s(?:ec)?\b"
 )
 """A throughput whose name is its unit: `| 23,110 tok/s |`."""
@@ -120,6 +121,7 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     """Add the metrics of a row to the curves."""
     lower = row[:LONGEST].lower()
     if SUMMARY in lower:
+        _summary(lower, line, curves)
         return
     for quote, ascii_quote in QUOTES if QUOTE in lower else ():
         lower = lower.replace(quote, ascii_quote)
@@ -135,6 +137,13 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     elif values.keys() - {RATE, SPEED}:
         again = _goes_on(values, lower, curves)
         curves.append(step, values, line, again=again)
+
+
+def _summary(lower: bytes, line: int, curves: Curves) -> None:
+    """The mean loss of a whole training, where no row has another; ranks print it again."""
+    loss = metrics_of(lower)[0].get("loss")
+    if loss is not None and not curves.has_loss:
+        curves.append(None, {"loss": loss}, line)
 
 
 def _speed(lower: bytes) -> dict[str, float]:
