@@ -133,7 +133,7 @@ def test_an_engine_that_deepspeed_does_not_find_or_that_is_of_two_saves(tmp_path
     (folder / "latest").unlink()
     found = verdict("CKP001", folder)
     assert "latest is missing" in found.summary
-    assert "into the file latest" in (found.fix or "")
+    assert "> latest for DeepSpeed" in (found.fix or "")
     (folder / "latest").write_text("global_step20")
     (under / "mp_rank_00_model_states.pt").unlink()
     assert "no file of model states" in verdict("CKP001", folder).summary
