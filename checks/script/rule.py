@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from doctor.checks.script.remedies import remedy_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Script, Span
 from doctor.facts.script_machine import ScriptMachine
@@ -74,7 +75,9 @@ class Rule:
 
     def matches(self, reading: Training) -> list[Match]:
         """The places of one script that the rule applies to, in order."""
-        found = list(self.find(reading))
+        found = [
+            replace(m, fix=m.fix or remedy_of(self.code, m.message)) for m in self.find(reading)
+        ]
         return sorted(dict.fromkeys(found), key=lambda m: m.span.order) if found else []
 
     def applies(self, reading: Training) -> bool:
