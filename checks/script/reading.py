@@ -335,6 +335,12 @@ class Reading:
         """The condition of a branch; a try has none."""
         return self.branches[branch].test
 
+    def written_test(self, branch: int, scope: int) -> Value | None:
+        """The condition of a branch: of a name that is assigned once, what it was given."""
+        test = self.test_of(branch)
+        named = self.assigned_to(test.name, scope) if test and test.kind == "name" else ()
+        return named[0].value if len(named) == 1 else test
+
     def tests(self, call: Call | Assignment) -> Iterator[Value]:
         """The conditions around."""
         for branch, _ in call.arms:

@@ -22,7 +22,7 @@ FORMULAS: Mapping[str, Mapping[str, str]] = {
     "SCR221": {
         "is compared with": "Compare logits[:, :-1] with ids[:, 1:].",
         "are compared with": "Compare logits[:, :-1] with ids[:, 1:].",
-        "shift": "Pass labels=input_ids, unshifted.",
+        "shift": "Omit the shift: labels have the length and order of input_ids.",
     },
     "SCR228": {
         "a value per sample": "Call loss.mean().backward().",

@@ -9,6 +9,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.naming import is_held_out, is_training
 from doctor.checks.script.ranks import OTHERS, depends_on_rank, wrapping_calls
+from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -144,6 +145,11 @@ def ddp_without_sampler(reading: Training) -> Iterator[Match]:
     yield from one_part_for_all(reading)
     if not wrapping_calls(reading) or reading.imports_from(*OTHERS, "webdataset"):
         return
+    left = list(_left_out(reading))
+    yield from left or _without_sampler(reading)
+
+
+def _without_sampler(reading: Training) -> Iterator[Match]:
     if reading.mentions("shard_", "split_dataset_by_node", "iterabledataset", "num_replicas"):
         return
     if any(_shares(reading, number) for number in reading.calls_where(_is_sampler)):
@@ -164,6 +170,24 @@ def ddp_without_sampler(reading: Training) -> Iterator[Match]:
             yield Match(call.span, "every process reads the whole data: no DistributedSampler")
 
 
+def _left_out(reading: Training) -> Iterator[Match]:
+    """A sampler that only set_epoch() gets, and a loader that shuffles the same data itself."""
+    for number, call in reading.numbered(reading.methods("DistributedSampler")):
+        data = call.given("dataset", 0)
+        if data is None or data.kind != "name" or _shares(reading, number):
+            continue
+        name = call.targets[0]
+        for loader in reading.named("DataLoader") if "." not in name else ():
+            own, shuffle = loader.given("dataset", 0), loader.keywords.get("shuffle")
+            samples = loader.unpacked or {"sampler", "batch_sampler"} & loader.keywords.keys()
+            same = own is not None and own.name == data.name and loader.scope == call.scope
+            shuffled = shuffle is not None and shuffle.literal is True and len(loader.args) < 4
+            if same and shuffled and not samples and not exclusive(loader.arms, call.arms):
+                message = f"{name} is given to no loader: every process reads the whole data"
+                yield Match(loader.span, message, fix=f"Pass sampler={name}, and omit shuffle.")
+                break
+
+
 def _is_sampler(name: str) -> bool:
     return "sampler" in name.casefold() and name not in RANDOM
 
@@ -174,9 +198,11 @@ def _shares(reading: Training, number: int) -> bool:
     if call.method != "DistributedSampler" or len(call.targets) != 1:
         return True
     key = reading.key(call.targets[0], call.scope)
+    values = [(value, scope) for value, _, scope in reading.expressions]
+    values += [(each.iterable, each.scope) for each in reading.loops if each.iterable is not None]
     return any(
         name and reading.key(name, scope) == key
-        for value, _, scope in reading.expressions
+        for value, scope in values
         for name in value.all_names
     )
 
@@ -230,6 +256,7 @@ RULES = (
         "one GPU, and processes with equal seeds see equal batches.",
         fires=(
             "DDP or FSDP, and a shuffling DataLoader whose data know nothing of the rank",
+            "a DistributedSampler that no loader gets, and a loader of its data that shuffles",
             "DistributedSampler(num_replicas=world_size, rank=0), and the like",
         ),
         fix="Pass sampler=DistributedSampler(dataset), without a rank of your own, and omit "

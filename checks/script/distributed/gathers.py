@@ -121,11 +121,11 @@ def synced(reading: Training) -> Iterator[Match]:
 
 
 def _test_of(reading: Training, arms: tuple[tuple[int, int], ...]) -> tuple[str, bool]:
-    """The text of the innermost condition, and whether it holds."""
+    """The text of the innermost condition, without a `not` in front, and whether it holds."""
     for branch, arm in reversed(arms):
         test = reading.test_of(branch)
         if reading.branches[branch].kind == "if" and test is not None:
-            return test.text, arm == 0
+            return (test.text or test.name).removeprefix("not "), arm == 0
     return "", True
 
 

@@ -20,7 +20,7 @@ SWITCH = re.compile(r"[\w.]*(?:clip|norm)\w*(?: (?:>|!=|is not) (?:0|0\.0|None))
 """The whole test of what only turns clipping on."""
 
 AFTER_LOOP = (
-    "Call zero_grad() directly after step(); or move step() into the loop, if each batch is to "
+    "Move zero_grad() directly behind step(); or move step() into the loop, if each batch is to "
     "be a step."
 )
 
@@ -57,7 +57,7 @@ def _every(reading: Training, step: Call, backward: Call) -> str:
     """N of `if (i + 1) % N == 0: step()` around the step alone."""
     inner = [branch for branch, _ in step.arms if branch not in {b for b, _ in backward.arms}]
     for branch in inner:
-        test = reading.test_of(branch)
+        test = reading.written_test(branch, step.scope)
         match = EVERY.search(test.text) if test is not None else None
         if match and match[1] not in ("0", "1"):
             return match[1]
@@ -306,7 +306,7 @@ RULES = (
             "zero_grad() in every batch, and step() in every Nth, or after an inner loop",
             "zero_grad() before backward() under accelerator.accumulate(), more than one batch",
         ),
-        fix="Call zero_grad() directly after step().",
+        fix="Move zero_grad() directly behind step().",
         needs=("zero_grad",),
         sources=("torch-amp-examples", "accelerate-1299"),
     ),

@@ -27,15 +27,23 @@ def of_lambda(reading: Training, made: Call) -> list[Value]:
     own = [n for n in reading.functions_by_name.get(value.name, ()) if value.kind == "name"]
     values = [v for n in own for v in reading.values_in(n)] or [value]
     given = {p.name for n in own for p in reading.function(n).parameters}
-    return list(_divisors(reading, values, given))
+    return list(_divisors(reading, values, given, made.scope))
 
 
-def _divisors(reading: Training, values: list[Value], given: set[str]) -> Iterator[Value]:
+def _divisors(
+    reading: Training, values: list[Value], given: set[str], scope: int
+) -> Iterator[Value]:
     """What the parameter is divided by; that of a lambda is a name that nothing assigns."""
+    passed = {p.name for each in reading.script.functions for p in each.parameters}
     inside = [v for each in values for call in reading.inside(each) for v in call.values]
     for part in flatten([*values, *inside]):
         first = part.items[0] if part.name == "Div" and len(part.items) == 2 else None
         counted = {n for n in first.all_names if "." not in n} if first is not None else set()
-        known = counted & given or (not given and any("epoch" in n for n in counted))
+        known = counted & given or (
+            not given
+            and any(
+                "epoch" in n or not (n in passed or reading.assigned_to(n, scope)) for n in counted
+            )
+        )
         if known and part.items[1].kind == "name":
             yield part.items[1]

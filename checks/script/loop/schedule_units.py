@@ -147,7 +147,7 @@ def _ends_early(reading: Training, step: Call, applied: Call, length: list[Value
     """The length is divided by the accumulation that decides about the optimizer's step alone."""
     own = {branch for branch, _ in step.arms}
     extra = [branch for branch, _ in applied.arms if branch not in own]
-    tests = [reading.test_of(branch) for branch in extra]
+    tests = [reading.written_test(branch, step.scope) for branch in extra]
     periods = [test for test in tests if test is not None and "%" in test.text]
     divided = any(each.name in ("Div", "FloorDiv") for each in length)
     texts = " ".join(expanded(reading, each, step) for each in length) if periods else ""
