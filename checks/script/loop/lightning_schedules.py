@@ -86,7 +86,7 @@ def _counts_batches(reading: Training, made: Call) -> bool:
 
 STEPS = re.compile(
     r"(?:^|[._])(?:estimated_stepping_batches|steps_per_epoch|"
-    r"(?:num|max|total|warmup|warm_up|train|training)_(?:\w+_)?steps)$"
+    r"num_training_batches|(?:num|max|total|warmup|warm_up|train|training)_(?:\w+_)?steps)$"
 )
 
 
