@@ -27,7 +27,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "eta_min": "Set eta_min below lr.",
         "factor=": "Set factor below 1.",
         "gamma=0": "Set gamma above 0, 0.1 for example.",
-        "grow": "Set gamma below 1.",
+        "the rate grow": "Set gamma below 1.",
         "initial_lr": "Omit last_epoch, or load the state of optimizer and scheduler.",
         "mode=min waits": 'Pass mode="max".',
         "mode=max waits": 'Pass mode="min".',
@@ -113,8 +113,8 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "the comparison.",
         "fill up the last batch": "Use accelerator.gather_for_metrics().",
         "counts the share": "Add up the counts of all processes, by all_reduce or reduce().",
-        "sees the share": "Pass what accelerator.gather_for_metrics((predictions, labels)) "
-        "returns.",
+        "sees the share": "Gather predictions and labels of all processes first; with accelerate "
+        "by gather_for_metrics().",
     },
     "SCR309": {
         "is what stays of the average": "Multiply the average by it, and the new weights by 1 "

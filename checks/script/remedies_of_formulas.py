@@ -98,8 +98,7 @@ FORMULAS: Mapping[str, Mapping[str, str]] = {
         "takes the variance": "Pass {name}.exp().",
         "is tanh() already": "Use 1 - {name} ** 2.",
         "pushed apart": "Exchange the terms: y * d ** 2 + (1 - y) * relu(margin - d) ** 2.",
-        "the codes: they do not learn": "Add the squared distance of the codes to z.detach() to "
-        "the loss.",
+        "the codes: they do not learn": "Compare the codes q themselves with z.detach().",
         "passes it on": "Use z + (q - z).detach().",
         "sample() has no gradient": "Use rsample().",
         "targets of this loss are 1 and -1": "Pass 2 * labels - 1.",

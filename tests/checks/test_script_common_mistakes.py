@@ -112,6 +112,11 @@ SKIP = "loss = model(x).mean()\n    if {}:\n        {}\n    loss.backward()"
     ("slug", "severity", "code"),
     [
         ("schedule-in-wrong-unit", "warn", lightning(length=STEPS)),
+        (
+            "schedule-in-wrong-unit",
+            "warn",
+            lightning(length="total_steps=9 * self.trainer.num_training_batches"),
+        ),
         ("schedule-in-wrong-unit", "warn", lightning(length="epochs=3, steps_per_epoch=n")),
         (
             "schedule-in-wrong-unit",
