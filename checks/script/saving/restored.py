@@ -75,6 +75,9 @@ def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]
     starts = [a for k in counters for a in _epochs(reading, k)]
     if not starts or reading.mentions("last_epoch", "initial_step", "save_state"):
         return
+    if any(c.receiver_call >= 0 and reading.calls[c.receiver_call].name == "getattr"
+           for c in reading.named("state_dict")):  # fmt: skip
+        return  # of attributes by their names
     made = [(n, t) for n in reading.optimizers for t in reading.calls[n].targets]
     held = _saved_by_container(reading)
     for number, name in (*schedulers(reading), *_by_functions(reading), *made):
