@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace as with_fields
 
-from doctor.checks.log.story import Same, role, story_of
+from doctor.checks.log.story import TEARDOWN, Same, role, story_of
 from doctor.facts.log import Log, LogEvent
 from doctor.judge.check import Status, Verdict
 from doctor.judge.combine import worst
@@ -97,7 +97,7 @@ def _begins(first: LogEvent, part: Log) -> bool:
     """Whether it is the failure of a program, and of none that another process takes down: a log
     of the kernel, or lost peers, may tell of any run."""
     of_program = part.curves or TRACED & first.groups.keys() or bare_exception(first.text)
-    return bool(of_program) and role(first) != "consequence"
+    return bool(of_program) and role(first) != "consequence" and first.name not in TEARDOWN
 
 
 def _parts(log: Log, groups: dict[str, int]) -> dict[int, Log]:
