@@ -126,9 +126,7 @@ def test_what_may_follow_from_a_failure_of_another_file_is_not_called_its_conseq
     found = findings(read(**{"gpu-a.log": LOST, "gpu-b.log": NO_SPACE}))
     assert found["peer-lost"].status is Status.SKIP
     assert "not shown to be of the same run: peer-lost" in messages(found["disk-full"])
-    nccl = raised(
-        "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, peer exited"
-    )
+    nccl = raised("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, peer exited")
     found = findings(read(**{"gpu-a.log": nccl, "gpu-b.log": NO_SPACE}))
     assert [slug for slug, each in found.items() if each.is_problem] == ["disk-full"]
     same = findings(read(**{"a/train.log": NO_SPACE, "b/train.log": NO_SPACE}))["disk-full"]
