@@ -101,6 +101,14 @@ MEANINGS: Meanings = {
         "Tokenize the prompt without eos_token, which stands behind the answer alone.",
         least=0.9,
     ),
+    "prompts trained": Meaning(
+        "chats train all their tokens; {0} % of these stand before the last answer",
+        "Leave it so where the model is to learn whole chats. To train answers alone, mask what "
+        "stands before each: labels[:len(prompt_ids)] = -100, or assistant_only_loss=True of TRL's "
+        "SFTConfig, with {% generation %} in the chat template.",
+        least=0.9,
+        noted=True,
+    ),
     "start before answer": Meaning(
         "answers begin behind a second token for the beginning",
         "Tokenize the answer with add_special_tokens=False, or prompt and answer as one text.",
@@ -130,6 +138,9 @@ MEANT = Check(
     "first token of every answer to chance.",
     passes=(
         "the part that is trained is the end of the document, from the answer's first token on",
+    ),
+    notes=(
+        "90 % of the chats, by the roles of the template or of special tokens, train all tokens",
     ),
     warns=(
         "half of 32 or more documents train their beginning and not their end",

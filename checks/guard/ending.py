@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 from doctor._util.units import shown
@@ -14,6 +15,10 @@ from doctor.judge.known_errors import any_of
 CODE = "GRD022"
 FROM_OUTSIDE = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 """Signals of a user or a scheduler; a training does not end itself with them."""
+OF_LAUNCHER = re.compile(r"Process \d{1,9} got signal: (\d{1,2})$")
+"""The message of torchrun's SignalException."""
+ENOUGH = 300
+"""Steps after which a user who ends a training has seen what the checks ask for. Our own number."""
 LONGEST = 300
 """Characters of a message in a summary."""
 KILLED = (
@@ -30,8 +35,11 @@ def ended(guard: Guarded) -> Verdict:
     code, steps = guard.exit_code, f"after {guard.steps:,} steps"
     if guard.stopped:
         return skip(f"the guard ended the training {steps}: --stop")
-    if guard.signal and code != 0:
-        return unknown(f"{guard.signal} from outside ended the training {steps}")
+    outside = _from_outside(guard)
+    if outside == "SIGINT" and guard.steps >= ENOUGH:
+        return note(f"Ctrl-C (SIGINT) ended the training {steps}")
+    if outside:
+        return unknown(f"{outside} from outside ended the training {steps}, not its own end")
     if code is None:
         if any_process(guard, lambda process: not process.ended):
             return unknown(f"no end was recorded {steps}: killed, or still running")
@@ -39,12 +47,23 @@ def ended(guard: Guarded) -> Verdict:
     if code == 0:
         return ok(f"exit code 0 {steps}")
     name = _signal(code)
-    if name in FROM_OUTSIDE:
-        return unknown(f"{name} from outside ended the training {steps}")
     summary = f"exit code {code}{f' ({name})' if name else ''} {steps}; 0 required"
     if name == "SIGKILL":
         return fail(summary, "sudo dmesg | grep -i 'killed process'", fix=KILLED)
     return with_causes(summary, guard.error, "doctor triage train.log")
+
+
+def _from_outside(guard: Guarded) -> str:
+    """The signal of a user or a scheduler that ended the training, "" for none."""
+    code = guard.exit_code
+    if not code:
+        return ""
+    error = guard.error
+    if error is not None and error.error == "SignalException":
+        match = OF_LAUNCHER.match(error.message)
+        code = 128 + int(match[1]) if match else code
+    name = _signal(code)
+    return guard.signal or (name if name in FROM_OUTSIDE else "")
 
 
 def with_causes(summary: str, error: GuardError | None, *commands: str) -> Verdict:
@@ -83,12 +102,14 @@ ENDED = Check(
     why="A training can be healthy to its last step and then stop: out of memory, an assertion on "
     "the GPU, a full disk. The steps alone do not show it.",
     passes=("the command's exit code is 0",),
+    notes=(f"a user ended it with Ctrl-C after at least {ENOUGH} steps",),
     fails=("the exit code is not 0, and no signal from outside ended it",),
     fix=READ_LOG,
     owner=Owner.JOB,
     judge=ended,
     limits="that all the steps that were planned were done: only the exit code is known.",
     sources=("bash-exit-status",),
+    required="always",
 )
 
 

@@ -23,6 +23,7 @@ from doctor.checks.log.event_texts import (
     text_of,
     where,
 )
+from doctor.checks.log.runs import of_one_run
 from doctor.checks.log.standstill import standstill
 from doctor.checks.log.story import CANCELLED, class_of, story_of
 from doctor.errors.cause import Cause
@@ -37,6 +38,7 @@ MOST_PLACES = 20
 STOPPED = ("interrupted", "killed-sigterm")
 """Classes of lines with which a run ends that somebody gave up."""
 ENDED_FROM_OUTSIDE = (*STOPPED, "scheduler-ended")
+NOT_SHOWN = "not shown to be of the same run"
 MISSING = "file-missing"
 OF_HOST_MEMORY = ("killed-sigkill", "dataloader-worker-killed", "host-out-of-memory")
 
@@ -64,7 +66,8 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         place_of(event),
         *conditions.places_of(reasons),
         *_own_frame(event),
-        *_folded(others, event, "consequence"),
+        *_folded([each for each in others if of_one_run(log, each, event)], event, "consequence"),
+        *_folded([each for each in others if not of_one_run(log, each, event)], event, NOT_SHOWN),
         *_folded(separate, event, "no consequence"),
     )
     causes = tuple(dict.fromkeys((named, *causes_of(row, event))))
@@ -138,10 +141,14 @@ def beside(separate: list[LogEvent]) -> str:
     return f"; {where(event)} is no consequence of it: {detail_of(class_of(event), event)}"
 
 
-def consequence(events: list[LogEvent], first: LogEvent | None) -> str:
-    count = sum(event.count for event in events)
-    after = f", taken as a consequence of {class_of(first).code} {first.name}" if first else ""
-    return f"{counted(count, 'line')}, first at {where(events[0])}{after}"
+def consequence(events: list[LogEvent], first: LogEvent | None, log: Log) -> str:
+    said = f"{counted(sum(event.count for event in events), 'line')}, first at {where(events[0])}"
+    if first is None:
+        return said
+    name = f"{class_of(first).code} {first.name}"
+    if of_one_run(log, events[0], first):
+        return f"{said}, taken as a consequence of {name}"
+    return f"{said}; {NOT_SHOWN} as {name}"
 
 
 def _folded(events: list[LogEvent], first: LogEvent, kind: str) -> list[Place]:

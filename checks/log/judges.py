@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
@@ -26,6 +27,7 @@ from doctor.checks.log.event_texts import (
 from doctor.checks.log.first import STOPPED, consequence, verdict_on_first
 from doctor.checks.log.memory_fit import fitted_before, ranks_on_one_gpu, stage_of_event, what_fits
 from doctor.checks.log.on_cpu import on_cpu
+from doctor.checks.log.runs import over_runs, runs_of
 from doctor.checks.log.story import class_of, is_overcome, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
@@ -33,12 +35,13 @@ from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.host import Host
 from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log, LogEvent
-from doctor.facts.memory.plan import plan
+from doctor.facts.memory.plan import Plan, plan
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Status, Verdict, note, ok, skip, unknown, warn
+from doctor.judge.combine import worst
 from doctor.log.collector import ENDED
 
 SCALER = "scaler-collapse"
@@ -54,7 +57,12 @@ MOST_PLACES = 20
 
 
 def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> Verdict:
-    """Whether the log names the first cause of a failure."""
+    """Whether the log names the first cause of each failure."""
+    verdicts = [_first_cause(run, flight_recorder) for run in runs_of(log)]
+    return worst(*verdicts) if len(verdicts) > 1 else verdicts[0]
+
+
+def _first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> Verdict:
     story = story_of(log)
     read = _extent(log)
     if story.first is not None:
@@ -194,7 +202,7 @@ FIRST_CAUSE = Check(
 
 def _judge_of(row: Cause) -> Callable[..., Verdict]:
     def judge(log: Log, torch: Torch | Unknown) -> Verdict:
-        return _verdict(row, log, torch)
+        return over_runs(log, lambda run: _verdict(row, run, torch))
 
     return _judge_memory if row.id == MEMORY else judge
 
@@ -212,6 +220,13 @@ def _judge_memory(
     own: OwnModel | Unknown | None,
 ) -> Verdict:
     """Out of memory: the remedy says what would fit, where the facts state the model."""
+    needs = cache(lambda: plan(job, target, chosen, job_gpus, checkpoint, host, shape, own))
+    return over_runs(log, lambda run: _memory(run, torch, job, needs))
+
+
+def _memory(
+    log: Log, torch: Torch | Unknown, job: Job, needs: Callable[[], Plan | Unknown | None]
+) -> Verdict:
     (row,) = (row for row in CLASSES if row.id == MEMORY)
     verdict = _verdict(row, log, torch)
     events = [event for event in log.events if event.name == MEMORY]
@@ -219,11 +234,10 @@ def _judge_memory(
         return verdict
     first = story_of(log).first
     event = first if first is not None and first.name == MEMORY else events[0]
-    needs = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
-    fits = what_fits(event.text, job, needs)
+    fits = what_fits(event.text, job, needs())
     decision = decided(log, (MEMORY,), event.path) if verdict.status is Status.FAIL else None
     if (stage := stage_of_event(event)) is not None:
-        summary, fits = f"{verdict.summary}; {stage.summary}", fits if needs is not None else ""
+        summary, fits = f"{verdict.summary}; {stage.summary}", fits if needs() is not None else ""
         fix = joined(decision.fix if decision else "", stage.fix, fits)
         return replace(verdict, summary=summary, fix=fix, also=())
     if shared := ranks_on_one_gpu(log, event):
@@ -260,7 +274,7 @@ def _beside_first(row: Cause, own: list[LogEvent], log: Log, torch: Torch | Unkn
     story = story_of(log)
     separate = apart.split(story.others, story.first)[1] if story.first else []
     if story.first is None or not separate or separate[0] not in own:
-        return skip(consequence(own, separate[0] if own[0] in separate else story.first))
+        return skip(consequence(own, separate[0] if own[0] in separate else story.first, log))
     suffix = f"; it does not follow from {story.first.name}, and may be of another run"
     return replace(_warning(row, own, log, torch, suffix), status=Status.NOTE)
 

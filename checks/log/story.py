@@ -56,11 +56,11 @@ class Story:
 
 
 def story_of(log: Log) -> Story:
-    """The story of a log. Pure; computed once per log."""
-    return _story_of(_Same(log))
+    """The story of a log. Pure; computed once per log, and per run of it."""
+    return _story_of(Same(log))
 
 
-class _Same:
+class Same:
     """A log as a key: facts hold dictionaries and have no hash."""
 
     def __init__(self, log: Log) -> None:
@@ -70,27 +70,27 @@ class _Same:
         return id(self.log)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.log is self.log
+        return isinstance(other, Same) and other.log is self.log
 
 
-@lru_cache(maxsize=1)
-def _story_of(same: _Same) -> Story:
+@lru_cache(maxsize=16)
+def _story_of(same: Same) -> Story:
     log = same.log
     known = [event for event in log.events if event.name in BY_SLUG]
     settled = [event for event in known if _is_settled(event, log)]
-    warnings = [each for each in known if _role(each) == "warning" and each not in settled]
-    serious = [event for event in known if _role(event) != "warning"]
+    warnings = [each for each in known if role(each) == "warning" and each not in settled]
+    serious = [event for event in known if role(event) != "warning"]
     open_ = [event for event in serious if not is_overcome(event) and event not in settled]
-    candidates = [event for event in open_ if _role(event) in BEGINNINGS]
+    candidates = [event for event in open_ if role(event) in BEGINNINGS]
     by_time = _comparable(candidates)
     files = {file.path: number for number, file in enumerate(log.files)}
 
     def order(event: LogEvent) -> tuple[float, float, float, int, int]:
         time = event.time if by_time and event.time is not None else 0.0
-        late: float = BEGINNINGS[_role(event)]
-        if _role(event) == "crash" or _is_ended_by_launcher(event, open_):
+        late: float = BEGINNINGS[role(event)]
+        if role(event) == "crash" or _is_ended_by_launcher(event, open_):
             late = _lateness_of_crash(event, open_, log.root_causes)
-        consequence = _role(event) == "consequence"
+        consequence = role(event) == "consequence"
         other = consequence or not _is_of_root(event, log.root_causes)
         if len(log.files) > 1 and not by_time:  # lines of two files have no order
             return late, consequence, other, files.get(event.path, 0), event.line
@@ -134,7 +134,7 @@ def _is_settled(event: LogEvent, log: Log) -> bool:
     if any(each.number and each.name == STATED.get(event.name) for each in after):
         return True
     return (
-        _role(event) == "warning"
+        role(event) == "warning"
         and event.recovered
         and any(
             each.name in class_of(event).yields_to
@@ -163,7 +163,7 @@ def _raised(event: LogEvent) -> str:
 
 def is_overcome(event: LogEvent) -> bool:
     """Whether steps were logged after it, or it only took down a run that had ended well."""
-    tears_down = _role(event) in TEARDOWN or event.name in TEARDOWN
+    tears_down = role(event) in TEARDOWN or event.name in TEARDOWN
     return event.recovered or (ENDED in event.groups and tears_down)
 
 
@@ -198,7 +198,7 @@ def _lateness_of_crash(
     if any(_is_within(event, root) and root.exitcode < 0 for root in roots):
         return 0
     earlier = (each for each in events if each.path == event.path and each.line < event.line)
-    return 1 if any(_role(each) != "summary" and each.name != LOST for each in earlier) else 0
+    return 1 if any(role(each) != "summary" and each.name != LOST for each in earlier) else 0
 
 
 def _is_ended_by_launcher(event: LogEvent, events: list[LogEvent]) -> bool:
@@ -233,7 +233,7 @@ def _comparable(events: list[LogEvent]) -> bool:
     return len(years) <= 1
 
 
-def _role(event: LogEvent) -> str:
+def role(event: LogEvent) -> str:
     """That of the class; srun cancels a step for no stated reason when one of its tasks failed,
     and some Xids follow from an error of the program."""
     if event.name == CANCELLED and not event.groups:

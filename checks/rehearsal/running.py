@@ -147,10 +147,24 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
     if silent:
         return fail(f"rank {silent[0]} of {world} took no step, {how}{where}")
-    return warn(
+    return _after_last_step(run, how) or warn(
         f"{min(rank.steps for rank in run.ranks)} steps, {how}: not rehearsed to its end{where}",
         fix="Give the command fewer steps, such as --max_steps 20, or a larger --budget; if it "
         "waits at the same place each time, that call hangs.",
+    )
+
+
+def _after_last_step(run: RehearsedRun, how: str) -> Verdict | None:
+    """Of a run whose ranks took all their steps, as those show that ended by themselves."""
+    ended = [rank.rank for rank in run.ranks if rank.ended]
+    if not ended or run.stuck or any(rank.error or rank.steps != run.steps for rank in run.ranks):
+        return None
+    others = [_waits(each) for each in run.waiting if each.rank not in ended and not each.ended]
+    still = "; ".join(others[:MOST_RANKS]) or "the processes had not exited"
+    return note(
+        f"the last of {run.steps} steps was done, and the command had not ended {how}: "
+        f"{len(ended)} of {len(run.ranks)} ranks had; {still}",
+        fix="Give a larger --budget, or the command fewer steps, to see how it ends.",
     )
 
 
@@ -261,8 +275,11 @@ RUNS = Check(
     why="Most jobs that fail do so in their first minutes: an import, an argument, a batch, a rank "
     "that never meets the others.",
     passes=("every rank took steps, and the exit code is 0",),
-    notes=("processes outlive the command",),
-    warns=("it took steps, and --budget ended it",),
+    notes=(
+        "processes outlive the command",
+        "--budget ended it after a rank had ended by itself, and all had taken as many steps",
+    ),
+    warns=("it took steps, and --budget ended it before any rank had ended",),
     fails=(
         "the exit code is not 0; named are ranks that took unequal numbers of steps",
         "a rank took no step",

@@ -17,6 +17,7 @@ from doctor._util.units import visible
 from doctor.checks.gpu.device import FREE
 from doctor.checks.log.classes import BY_SLUG
 from doctor.checks.log.patterns import line_patterns
+from doctor.checks.log.runs import runs_of
 from doctor.checks.log.story import story_of
 from doctor.cli.examination import Record, working_directory
 from doctor.cli.facts_file import read_facts
@@ -128,12 +129,15 @@ class Announcer:
 
 def ordered(findings: tuple[Finding, ...], log: object) -> tuple[Finding, ...]:
     """The first cause first, then failures, warnings and unknowns."""
-    first = story_of(log).first if isinstance(log, Log) else None
+    stories = map(story_of, runs_of(log)) if isinstance(log, Log) else ()
+    firsts = [story.first for story in stories if story.first]
+    names = [first.name for first in firsts]
 
     def order(finding: Finding) -> tuple[int, int]:
-        is_first = first is not None and finding.check.slug == first.name
-        before = first is not None and _is_before(finding, first)
-        return ORDER.index(finding.status), 0 if before else 1 if is_first else 2
+        slug = finding.check.slug
+        place = names.index(slug) if slug in names else len(names)
+        before = any(_is_before(finding, first) for first in firsts)
+        return ORDER.index(finding.status), -1 if before else place
 
     return tuple(sorted(findings, key=order))
 

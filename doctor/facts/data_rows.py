@@ -103,7 +103,7 @@ RelationKind = Literal[
     "names are a row",
     "answer begins late", "tags end early", "labels of another side", "eval unlabelled",
     "answer is prompt", "role spelled twice", "answer under another name", "answer absent",
-    "answer in another form",
+    "answer in another form", "prompts trained",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

@@ -8,6 +8,17 @@ from typing import Callable
 from .foreign import Foreign
 
 MISSING = object()
+UNCOUNTED = " (importlib._bootstrap)"
+"""What a file's name holds whose frames Python leaves out where a warning counts callers."""
+
+
+def without_place(function: Foreign) -> Foreign:
+    """The function, which warnings of what it calls do not take for the line of the program. One
+    that torch.compile knows by its code stays as it is."""
+    code = getattr(function, "__code__", None)
+    if code is not None and not getattr(function, "_torchdynamo_disable", False):
+        function.__code__ = code.replace(co_filename=code.co_filename + UNCOUNTED)
+    return function
 
 
 class Patches:
@@ -21,7 +32,7 @@ class Patches:
         original = owner.__dict__.get(name, MISSING)
         if original is MISSING:
             return
-        replacement = functools.wraps(original)(make(original))
+        replacement = functools.wraps(original)(without_place(make(original)))
         setattr(owner, name, replacement)
 
         def undo() -> None:

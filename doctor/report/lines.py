@@ -60,7 +60,7 @@ def _lines(report: Report, detail: Detail) -> Iterator[Line]:
         yield from note_lines(report)
     for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
         yield from family_lines(family, list(findings), detail, annotate=report.annotate)
-    yield from shown_lines(report)
+    yield from shown_lines(report, quiet=detail == "quiet")
     yield from footer_lines(report)
 
 

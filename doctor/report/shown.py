@@ -29,14 +29,14 @@ def samples_of(report: Report) -> tuple[Shown, ...]:
     return data.shown if isinstance(data, Data) else ()
 
 
-def shown_lines(report: Report) -> Iterator[Line]:
-    """The samples, one after the other."""
+def shown_lines(report: Report, *, quiet: bool = False) -> Iterator[Line]:
+    """The samples, one after the other; below what was read of each split, unless quiet."""
     samples = samples_of(report)
     if not samples:
         return
     yield Line()
     yield Line("samples", "", "bold")
-    for line in overviews(report):
+    for line in () if quiet else overviews(report):
         yield Line("  ", line)
     if any(sample.marks for sample in samples):
         yield Line("  ", LEGEND, "dim", "dim")
@@ -65,7 +65,7 @@ def overview(split: Split) -> Iterator[str]:
         if lengths is not None:
             yield (f"{name}, {text} of a document: median {lengths.p50:,}, p95 {lengths.p95:,}, "
                    f"longest {lengths.longest:,}")  # fmt: skip
-            yield from bars({f"up to {end:,}": count for end, count in lengths.histogram})
+            yield from bars({f"up to {end:,}": count for end, count in lengths.histogram if count})
     if split.mixing is not None and split.mixing.counts:
         yield f"{name}, samples of a class, {split.mixing.classes:,} classes in all"
         yield from bars({visible(each): count for each, count in split.mixing.counts.items()})

@@ -27,6 +27,7 @@ from doctor.facts.load import OtherProcess, Use, Watched
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.engine import examine
+from doctor.report.report import Outcome, Report
 
 NOTHING = Unknown(reason="not examined")
 HEALTHY: dict[str, Any] = {
@@ -285,7 +286,8 @@ def test_not_applicable(code: str, fields: dict[str, Any]) -> None:
         ({"exit_code": 137}, "", Status.FAIL, "SIGKILL"),
         ({"exit_code": 255}, "exit", Status.FAIL, "exit code 255 after"),
         ({"exit_code": 143}, "", Status.UNKNOWN, "SIGTERM"),
-        ({"exit_code": 1, "signal": "SIGINT"}, "exit", Status.UNKNOWN, "SIGINT"),
+        ({"exit_code": 1, "signal": "SIGTERM"}, "exit", Status.UNKNOWN, "SIGTERM"),
+        ({"exit_code": 130}, "exit", Status.NOTE, "Ctrl-C"),
         ({"exit_code": 143, "stopped": True}, "exit", Status.SKIP, "--stop"),
         ({}, "exit", Status.SKIP, "did not start"),
         ({}, "", Status.UNKNOWN, "no end was recorded"),
@@ -298,6 +300,17 @@ def test_how_the_training_ended(
     found = {each.check.code: each for each in examine(CHECKS, facts(guard))}["GRD022"]
     assert found.status is status
     assert word in found.verdict.summary
+
+
+def test_a_training_that_a_signal_ended_early_is_not_ready() -> None:
+    few = process(ended="exit", steps=7)
+    assert few.counts.steps == 7
+    for code, error in ((130, None), (1, raised("SignalException", "Process 9 got signal: 15"))):
+        guard = Guarded(processes=(msgspec.structs.replace(few, error=error),), exit_code=code)
+        found = examine(CHECKS, facts(guard))
+        (end,) = (each for each in found if each.check.code == "GRD022")
+        assert end.status is Status.UNKNOWN
+        assert Report(facts(guard), found, "fail").outcome is Outcome.UNKNOWN
 
 
 def raised(error: str, message: str, moment: int = 0) -> GuardError:

@@ -1,7 +1,8 @@
-"""What stands beside the first cause and does not follow from it: runs of one file."""
+"""What stands beside the first cause and does not follow from it: runs of one or more files."""
 
 from __future__ import annotations
 
+import pytest
 from logs import findings, read
 
 from doctor.judge.check import Finding, Status
@@ -68,3 +69,66 @@ def test_ranks_that_wait_do_not_follow_from_a_launcher_without_its_port() -> Non
     assert found(PORT + WAITS, "nccl-timeout").status is Status.NOTE
     alone = found(PORT, "port-in-use")
     assert "no consequence" not in " ".join(messages(alone)) + alone.verdict.summary
+
+
+def raised(error: str, source: str = "main()") -> str:
+    return (
+        f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    {source}\n{error}\n'
+    )
+
+
+NO_KEY, NO_SPACE = (
+    raised("KeyError: 'label'"),
+    raised("OSError: [Errno 28] No space left on device"),
+)
+LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:4242\n"
+
+
+def test_each_of_unrelated_logs_has_its_own_first_cause_and_fix() -> None:
+    log = read(**{"a/train.log": NO_KEY, "b/train.log": NO_SPACE})
+    both = findings(log)
+    for slug, own, other in (
+        ("uncaught-exception", "a/train.log:4", "b/train.log:4"),
+        ("disk-full", "b/train.log:4", "a/train.log:4"),
+    ):
+        assert both[slug].status is Status.FAIL
+        assert f"{both[slug].places[0].path}:{both[slug].places[0].line}" == own
+        assert (
+            f"not shown to be of one run with the failure at {other}" in both[slug].verdict.summary
+        )
+        assert not any("consequence" in each for each in messages(both[slug]))
+    assert both["first-cause"].verdict.summary.count(" at ") == 2
+    one = findings(read(**{"a/train.log": NO_KEY, "b/train.log": raised("ValueError: of another")}))
+    places = [place.path for place in one["uncaught-exception"].places]
+    assert {"a/train.log", "b/train.log"} <= set(places)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("rank_0.log", "rank_1.log"),
+        ("run_x/attempt_0/0/stderr.log", "run_x/attempt_0/1/stderr.log"),
+        ("/logs/train.log", "node1:/logs/train.log"),
+        ("node01/train.log", "node02/train.log"),
+        ("job.out", "job.err"),
+    ],
+)
+def test_files_whose_names_differ_in_the_rank_the_node_or_the_stream_are_one_story(
+    names: tuple[str, str],
+) -> None:
+    one = findings(read(**dict(zip(names, (NO_KEY, NO_SPACE), strict=True))))
+    assert one["disk-full"].status is Status.FAIL
+    assert one["uncaught-exception"].status is Status.SKIP
+    assert any(each.startswith("consequence: uncaught") for each in messages(one["disk-full"]))
+
+
+def test_what_may_follow_from_a_failure_of_another_file_is_not_called_its_consequence() -> None:
+    found = findings(read(**{"gpu-a.log": LOST, "gpu-b.log": NO_SPACE}))
+    assert found["peer-lost"].status is Status.SKIP
+    assert "not shown to be of the same run: peer-lost" in messages(found["disk-full"])
+    nccl = raised("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, peer exited")
+    found = findings(read(**{"gpu-a.log": nccl, "gpu-b.log": NO_SPACE}))
+    assert [slug for slug, each in found.items() if each.is_problem] == ["disk-full"]
+    same = findings(read(**{"a/train.log": NO_SPACE, "b/train.log": NO_SPACE}))["disk-full"]
+    assert "not shown" not in same.verdict.summary
+    assert any("b/train.log" in place.path for place in same.places)

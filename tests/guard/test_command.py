@@ -371,3 +371,18 @@ def test_an_exception_of_the_programs_signal_handler_is_not_swallowed(tmp_path: 
     )
     assert ended.stdout == "saved before the end 3\n"
     assert "switched itself off" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_warning_of_torch_has_the_line_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "warns.py").write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(2, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters())\n"
+        "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)\n"
+        "schedule.step()\n"
+        "torch.nn.functional.mse_loss(model(torch.ones(3, 2)), torch.ones(3))\n"
+    )
+    ended = guard("--", sys.executable, "warns.py", cwd=tmp_path)
+    for line, text in ((5, "Detected call of `lr_scheduler.step()`"), (6, "Using a target size")):
+        assert f"warns.py:{line}: UserWarning: {text}" in ended.stderr

@@ -31,7 +31,7 @@ def test_lengths_classes_and_dropped_rows_are_drawn() -> None:
     split = Split(
         name="train",
         kind="loader",
-        lengths=Lengths(p50=30, p95=60, longest=64, histogram=((32, 10), (64, 20))),
+        lengths=Lengths(p50=30, p95=60, longest=64, histogram=((16, 0), (32, 10), (64, 20))),
         uncut=Lengths(p50=40, p95=80, longest=900),
         labels=Labels(objective="next token", documents=30, dropped=4),
         mixing=Mixing(samples=30, classes=2, counts={"1": 20, "0\x1b": 10}),

@@ -145,11 +145,17 @@ def waits(rank: int, collective: str = "barrier", number: int = 5, **fields: Any
 
 
 def hangs(*waiting: Waiting, still: float = 99.0) -> Rehearsal:
-    return with_run(cut="deadline", code=None, waiting=waiting, still=still)
+    ranks = (msgspec.structs.replace(RANK, ended=False),)
+    return with_run(cut="deadline", code=None, ranks=ranks, waiting=waiting, still=still)
 
 
 def turning(loop: str) -> Waiting:
     return Waiting(rank=0, place="a.py:5 in decode", loop=loop)
+
+
+def cut_off(**rank: Any) -> Rehearsal:
+    ranks = (msgspec.structs.replace(RANK, **rank),)
+    return with_run(cut="deadline", code=None, ranks=ranks)
 
 
 def evaluating(*waiting: Waiting, **fields: Any) -> Rehearsal:

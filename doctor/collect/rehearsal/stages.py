@@ -185,7 +185,7 @@ class _Stages:
     def no_second(self, first: RehearsedRun) -> str:
         """Why no further run is begun, "" if one is."""
         if first.cut:
-            return "the run did not end within --budget: give the command fewer steps"
+            return "the run did not end within --budget: give it more, or the command fewer steps"
         if first.code and not continuing.saves_before_end(first):
             return "the run failed before a step that follows a save"
         if not self.takes_output:

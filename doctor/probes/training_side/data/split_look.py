@@ -42,6 +42,7 @@ from . import (
     turns,
     views,
     vocabulary,
+    whole_chats,
     workers,
 )
 
@@ -212,6 +213,7 @@ class SplitLook:
         looks = [self.given.records, self.places.records, self.given_answers.records]
         looks += [self.steps.records] if self.steps is not None else []
         looks += [lambda: self.looks.records(self.documents)]
+        looks += [lambda: whole_chats.trained(self.documents, self.vocabulary)]
         evaluated = self.source.name == "eval"
         looks += [lambda: graphs.of_batches(self.batches, evaluated=evaluated)]
         if self.reading.ended not in ("error", "hang"):  # what raised or hung is not read again
