@@ -246,7 +246,10 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
         return note(f"{summary}: a loss scaler that is calibrated; with bf16 there is none")
     if count < FAR_APART and end < len(norm.values):
         return note(f"{summary}; with fp16 the loss scaler skips such a step")
-    return warn(f"{summary}; only an fp16 loss scaler explains so few", fix=fix, places=places)
+    reason = "only an fp16 loss scaler explains so few"
+    if count == len(norm.values):
+        reason = "no value is finite, which only the first steps of an fp16 loss scaler explain"
+    return warn(f"{summary}; {reason}", fix=fix, places=places)
 
 
 GOES_ON = (
