@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.gpu.counters import ACTIONS, FABRIC_NOT_READY, Fault
+from doctor.checks.gpu.counters import ACTIONS, FABRIC_NOT_READY, PARTLY_READ, Fault
 from doctor.hardware.xids import BY_NUMBER
 from doctor.judge.known_errors import FABRIC
 
@@ -50,6 +50,10 @@ CAME_BACK = (
     "alone for an hour (gpu-burn), and look at the kernel log: if the Xid is there again, return a "
     "rented machine; on your own look at the GPU's seat, power and firmware, then replace it."
 )
+PARTLY = (
+    "Look for its Xids in the kernel log, then reset the GPU, or reboot, once nothing uses it. If "
+    "it comes back, check its power, seat and heat, and report it to the machine's owner."
+)
 PROCESS = "Start the job again. If it comes back on this GPU alone, report it to its owner."
 
 
@@ -66,6 +70,8 @@ def remedy(fault: Fault) -> str:
         return CABLES
     if (xid and xid.grade == "link") or OF_LINK in fault.text:
         return LINK
+    if PARTLY_READ in fault.text and not fault.broken:
+        return PARTLY
     if fault.spent or fault.grade == "lost":
         return SPENT if fault.spent else LOST
     restarts = bool(xid and xid.action == "restart the process")

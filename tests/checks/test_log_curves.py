@@ -405,8 +405,9 @@ def test_a_loss_of_zero_is_harmless_only_with_gradients(norm: float, learns: boo
     curves = (loss([0.0] * 30), curve("grad_norm", [norm] * 30))
     finding = findings(with_curves(*curves))["loss-plateau"]
     assert finding.status is (Status.SKIP if learns else Status.FAIL)
-    assert "completions" not in finding.fix
-    assert ("max_completion_length" in (finding.fix or "")) is not learns
+    rewarded = findings(with_curves(*curves, curve("reward", [0.5] * 30)))["loss-plateau"]
+    assert "max_completion_length" not in (finding.fix or "") + (rewarded.fix if learns else "")
+    assert learns or "NaN" in finding.fix
 
 
 def test_a_loss_that_is_never_finite_has_no_shape() -> None:
