@@ -70,14 +70,12 @@ def remedy(fault: Fault) -> str:
         return CABLES
     if (xid and xid.grade == "link") or OF_LINK in fault.text:
         return LINK
-    if PARTLY_READ in fault.text and not fault.broken:
-        return PARTLY
     if fault.spent or fault.grade == "lost":
         return SPENT if fault.spent else LOST
     restarts = bool(xid and xid.action == "restart the process")
     if fault.grade == "memory":
         return CONTAINED if restarts else MEMORY
-    by_text = {FABRIC_NOT_READY: FABRIC.fix}
-    return by_text.get(fault.text) or (
-        RESET if fault.grade == "fail" else PROCESS if restarts else REPORT
-    )
+    by_text = {FABRIC_NOT_READY: FABRIC.fix, PARTLY_READ: PARTLY}
+    named = (fix for text, fix in by_text.items() if text in fault.text)
+    otherwise = RESET if fault.grade == "fail" else PROCESS if restarts else REPORT
+    return next(named, otherwise)

@@ -17,7 +17,8 @@ PREFIX = re.compile(
     r"\[(?:[a-z]{1,12} )?\d{4}-\d\d-\d\d[T ][\d:.,+Z-]{5,24}\] ?(?:\[[\w.() -]{1,40}\] ?){0,3}|"
     r"\d{4}-\d\d-\d\dT[\d:.,]{5,20}(?:Z|[+-]\d\d:?\d\d) |```(?=\S*[ .])){1,8}"
 )
-"""Quotation marks, comments around a table, ranks, containers, timestamps of a CI, and the fence before a line's text."""
+"""Quotation marks, comments around a table, ranks, containers, timestamps of a CI, and the fence
+before a line's text."""
 STAMPED = re.compile(r"\[ {0,8}(?:\d{1,9}\.\d{1,6}|\w{3} \w{3} [\d: ]{13,16})\] \S|"
                      r"\w{3} [ \d]\d \d\d:\d\d:\d\d \S+ ")  # fmt: skip
 """How a line of a kernel log begins."""

@@ -455,8 +455,9 @@ def test_the_remedy_after_nan_depends_on_whether_the_optimizer_stepped() -> None
     still = curve("learning_rate", [1e-5] * 4)
     assert "does not show" in findings(with_curves(*bad, still))[slug].fix
     after = curve("learning_rate", [1e-5, 1e-5, 2e-5, 2e-5])
-    early = (loss([80.0, 0.0]), curve("grad_norm", [NAN, NAN]), curve("learning_rate", [1e-5, 2e-5]))
-    assert "are lost" in findings(with_curves(*early))[slug].fix
+    rates = curve("learning_rate", [1e-5, 2e-5])
+    early = with_curves(loss([80.0, 0.0]), curve("grad_norm", [NAN, NAN]), rates)
+    assert "are lost" in findings(early)[slug].fix
     exploded = findings(with_curves(loss([2.0, 1.35e29, NAN])))["loss-nonfinite"]
     assert "it was 1.35e+29 just before" in exploded.verdict.summary
     assert "are lost" in findings(with_curves(*bad, after))[slug].fix

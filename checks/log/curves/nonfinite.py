@@ -62,8 +62,8 @@ UNCLEAR = (
 WITHOUT_RATE = (
     "Go back to the last checkpoint without NaN (`doctor scan --deep CHECKPOINT` finds it in saved "
     "weights) or, where there is none, to the start, and go on with a lower learning rate, and in "
-    "bf16 if it was fp16. If the loss is NaN at the same step again, look at the batches there; log the gradient norm and the "
-    "learning rate, which show whether steps were taken with NaN."
+    "bf16 if it was fp16. If the loss is NaN at the same step again, look at the batches there; "
+    "log the gradient norm and the learning rate, which show whether steps were taken with NaN."
 )
 """Of a log that names no learning rate."""
 
