@@ -31,7 +31,7 @@ COLLECTED = re.compile(
 )
 """A report of collect_env whose line breaks were lost."""
 ITEM = re.compile(
-    r" +(?=(?:PyTorch|GCC|Clang|CMake|Libc|Python|cuDNN|Nvidia driver|(?:CUDA|HIP|MIOpen) runtime) "
+    r" (?=(?:PyTorch|GCC|Clang|CMake|Libc|Python|cuDNN|Nvidia driver|(?:CUDA|HIP|MIOpen) runtime) "
     r"version: |Is (?:debug build|CUDA available|XNNPACK available): |(?:CUDA|ROCM) used to build "
     r"PyTorch: |OS: |Python platform: |CUDA_MODULE_LOADING set to: |GPU models and configuration: |"
     r"GPU \d{1,3}: |CPU: |Versions of relevant libraries: |\[(?:pip3|conda)\] )"

@@ -104,7 +104,7 @@ def _explain_as_it_is(text: str) -> Explained | None:
         return Explained((), (), _read(""), message, rows)
     of_lines = {finding.check.slug for finding in findings}
     causes = tuple(fitted(row, message) for row in rows if row.id not in of_lines)
-    unknown_first = _begins_unknown(log) and all(row.role in REPORTS for row in rows)
+    unknown_first = bool(rows) and _begins_unknown(log) and all(row.role in REPORTS for row in rows)
     if not unknown_first and (causes or not _has_traceback(log)):
         # Causes are of the whole message, and the exception of no class of its first line.
         findings = tuple(each for each in findings if each.check.slug != UNCAUGHT)
