@@ -64,8 +64,8 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
     conditions = (
         (action, Fault(_request(action), "fail", action)),
         (gpu.lost, Fault(f"lost: {gpu.lost}", "lost")),
-        (gpu.diagnosed, Fault(gpu.diagnosed, _grade_of(gpu.diagnosed))),
         (gpu.remap_failed, Fault("row remap failed", "memory", spent=True)),
+        (gpu.diagnosed, Fault(gpu.diagnosed, _grade_of(gpu.diagnosed))),
         (gpu.uncorrected, Fault(f"{gpu.uncorrected} uncorrected memory errors", "memory")),
         (
             gpu.sram_threshold,
