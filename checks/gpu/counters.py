@@ -23,6 +23,8 @@ ACTIONS = {
 }
 OF_MEMORY = "uncorrectable ECC error"
 """In the message of CUDA that a report has."""
+PARTLY_READ = "prints ERR! for"
+"""In what nvidia-smi shows of a GPU that answers in part."""
 IN_PROGRESS = 2
 FABRIC_NOT_READY = "the NVLink fabric is in progress of its start; completed required"
 REMAPS = (63, 156)
@@ -62,8 +64,8 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
     conditions = (
         (action, Fault(_request(action), "fail", action)),
         (gpu.lost, Fault(f"lost: {gpu.lost}", "lost")),
-        (gpu.diagnosed, Fault(gpu.diagnosed, "memory" if OF_MEMORY in gpu.diagnosed else "fail")),
         (gpu.remap_failed, Fault("row remap failed", "memory", spent=True)),
+        (gpu.diagnosed, Fault(gpu.diagnosed, _grade_of(gpu.diagnosed))),
         (gpu.uncorrected, Fault(f"{gpu.uncorrected} uncorrected memory errors", "memory")),
         (
             gpu.sram_threshold,
@@ -91,6 +93,12 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
         return found
     during = _during(run, action, _fatal(gpu, logged)) if run else []
     return found + during + _logged(gpu, run, logged)
+
+
+def _grade_of(diagnosis: str) -> Grade:
+    if OF_MEMORY in diagnosis:
+        return "memory"
+    return "warn" if PARTLY_READ in diagnosis else "fail"
 
 
 def _spent_banks(gpu: Gpu) -> int:

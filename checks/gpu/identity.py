@@ -11,7 +11,7 @@ from doctor.checks.gpu.each_gpu import named, of_each
 from doctor.checks.gpu.remedies import RETURN
 from doctor.facts.host import Host
 from doctor.facts.machine import Gpu
-from doctor.facts.views import JobGpu, JobGpus
+from doctor.facts.views import UNNAMED, JobGpu, JobGpus
 from doctor.hardware.find import family_of, find, is_vgpu, owners_of
 from doctor.hardware.product import Known
 from doctor.hardware.vendors import ON_CUDA
@@ -45,6 +45,8 @@ def _as_named(gpu: JobGpu, *, overridden: bool) -> Verdict:
     name = gpu.nvml.name if gpu.nvml and gpu.nvml.name else gpu.name
     if gpu.capability is None and gpu.memory_total is None:
         return unknown("neither its capability nor its memory could be read")
+    if name == UNNAMED:
+        return unknown("its name could not be read")
     if is_vgpu(name):
         return skip("a virtual GPU, a part of the one that it is named after")
     known = find(name)

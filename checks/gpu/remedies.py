@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.gpu.counters import ACTIONS, FABRIC_NOT_READY, Fault
+from doctor.checks.gpu.counters import ACTIONS, FABRIC_NOT_READY, PARTLY_READ, Fault
 from doctor.hardware.xids import BY_NUMBER
 from doctor.judge.known_errors import FABRIC
 
@@ -50,6 +50,10 @@ CAME_BACK = (
     "alone for an hour (gpu-burn), and look at the kernel log: if the Xid is there again, return a "
     "rented machine; on your own look at the GPU's seat, power and firmware, then replace it."
 )
+PARTLY = (
+    "Look for its Xids in the kernel log, then reset the GPU, or reboot, once nothing uses it. If "
+    "it comes back, check its power, seat and heat, and report it to the machine's owner."
+)
 PROCESS = "Start the job again. If it comes back on this GPU alone, report it to its owner."
 
 
@@ -71,7 +75,7 @@ def remedy(fault: Fault) -> str:
     restarts = bool(xid and xid.action == "restart the process")
     if fault.grade == "memory":
         return CONTAINED if restarts else MEMORY
-    by_text = {FABRIC_NOT_READY: FABRIC.fix}
-    return by_text.get(fault.text) or (
-        RESET if fault.grade == "fail" else PROCESS if restarts else REPORT
-    )
+    by_text = {FABRIC_NOT_READY: FABRIC.fix, PARTLY_READ: PARTLY}
+    named = (fix for text, fix in by_text.items() if text in fault.text)
+    otherwise = RESET if fault.grade == "fail" else PROCESS if restarts else REPORT
+    return next(named, otherwise)

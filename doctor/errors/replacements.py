@@ -39,6 +39,13 @@ OF_ANY_CUDA = {"cudnn", "nccl", "cusparselt"}
 """Their number does not tell the CUDA version that they are built for."""
 OF_CUDA = {"cublas", "cuda-runtime", "cuda-nvrtc", "cuda-cupti", "nvjitlink"}
 """Packages whose libraries have the number of their CUDA; since 13 their names have none."""
+OWN_NUMBERS = {
+    "cusparse": {"11": "-cu11", "12": "-cu12 (without -cu12 for a torch of CUDA 13)"},
+    "cufft": {"10": "-cu11", "11": "-cu12", "12": ""},
+    "cusolver": {"11": "-cu12 (-cu11 for a torch of CUDA 11)", "12": ""},
+    "curand": {"10": "-cu12 (-cu11 or no ending for a torch of CUDA 11 or 13)"},
+}
+"""Packages whose libraries have numbers of their own -> the number -> how their names end."""
 RENAMED = {
     "tokenizer": "processing_class=", "evaluation_strategy": "eval_strategy=",
     "no_cuda": "use_cpu=", "per_gpu_train_batch_size": "per_device_train_batch_size=",

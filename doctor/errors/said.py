@@ -8,6 +8,7 @@ import re
 from doctor.errors.replacements import (
     OF_ANY_CUDA,
     OF_CUDA,
+    OWN_NUMBERS,
     OWNERS,
     PACKAGES,
     PLAIN,
@@ -35,6 +36,15 @@ def _of(id: str) -> tuple[tuple[str, str], ...]:
     return tuple((each, said) for ids, each, said in SAID if id in ids.split())
 
 
+def _ending(wheel: str, major: str) -> str:
+    """How the name of a package ends whose library has this number."""
+    if wheel in OWN_NUMBERS:
+        return OWN_NUMBERS[wheel].get(major, " of that CUDA")
+    if wheel in OF_CUDA:
+        return f"-cu{major}" if int(major) < 13 else ""
+    return "-cu12 (-cu11 or -cu13 for a torch of these)" if wheel in OF_ANY_CUDA else "-cu12"
+
+
 def _derived(groups: dict[str, str]) -> dict[str, str]:
     """What follows from the words of the text, where it is known."""
     words: dict[str, str] = {}
@@ -45,12 +55,8 @@ def _derived(groups: dict[str, str]) -> dict[str, str]:
     if argument in RENAMED and re.search(OWNERS.get(argument, "\\w"), callee):
         words["renamed"] = RENAMED[argument]
     if wheel := WHEELS.get(groups.get("library", "")):
-        major = groups["major"]
-        cuda = major if wheel in OF_CUDA and major in ("11", "12") else "12"
-        later = wheel in OF_CUDA and int(major) > 12
-        words["wheel"] = f"the package nvidia-{wheel}" + ("" if later else f"-cu{cuda}")
-        if wheel in OF_ANY_CUDA:
-            words["wheel"] += " (-cu11 or -cu13 for a torch of these)"
+        ending = _ending(wheel, groups["major"])
+        words["wheel"] = f"the package nvidia-{wheel}{ending}"
     if driver := groups.get("driver"):
         words["cuda"] = f"{int(driver) // 1000}.{int(driver) % 1000 // 10}"
     if label := groups.get("label"):

@@ -406,6 +406,12 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "api-changed attribute-missing",
+        r"module '(?P<module>torch|transformers|diffusers|numpy)' has no attribute '(?P<name>\w+)'",
+        "The {module} that is installed has no {name}: bring {module} to the release that the "
+        "code requires (newer if it is older), or the code to this one.",
+    ),
+    (
+        "api-changed attribute-missing",
         r"has no attribute '(?P<name>(?:batch_)?encode_plus|prepare_seq2seq_batch)'",
         "{name} left transformers in release 5: call the tokenizer itself, tokenizer(texts, ...).",
     ),

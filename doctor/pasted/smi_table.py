@@ -27,11 +27,11 @@ FIRST = re.compile(
 MEMORY = re.compile(r"\|\s*(\d{1,9})Mi?B\s*/\s*(\d{1,9})Mi?B\s*\|")
 MODE = re.compile(r"\|\s*(?:\d{1,3}%|N/A|ERR!)\s+(Default|E\. Process|Prohibited)\s*\|")
 READINGS = re.compile(
-    r"\s*\|\s*\S{1,8}\s+(?P<temperature>\S{1,8})\s+(?P<performance>\S{1,8})\s+(?P<power>\S{1,8})\s*/"
+    r"\s*\|\s*(?P<fan>\S{1,8})\s+(?P<temperature>\S{1,8})\s+(?P<performance>\S{1,8})\s+(?P<power>\S{1,8})\s*/"
     r"[^|]{1,30}\|\s*(?P<memory>[^\s|]{1,14})\s*(?:/[^|]{1,24})?\|\s*(?P<utilization>\S{1,8})\s"
 )
-"""The second line of a GPU, behind its fan: a fan that cannot be read says nothing of the GPU."""
-MIG = re.compile(r"\|\s*(Disabled|Enabled)\*?\s*\|\s*$")
+"""The second line of a GPU."""
+MIG = re.compile(r"\|\s*(Disabled|Enabled|ERR!)\*?\s*\|\s*$")
 INSTANCE = re.compile(
     r"\s*\|\s*(\d{1,4})\s+(\d{1,3})\s+(\d{1,3})\s+(\d{1,3})\s*\|\s*\d{1,9}Mi?B\s*/\s*(\d{1,9})Mi?B"
 )
@@ -166,6 +166,10 @@ def _gpu(row: list[str], lists_none: bool = False) -> Gpu:
     is_bare = first[3] in ("On", "Off") and first[5] == "Off" and mig != "Enabled"
     held = lists_none and is_bare and bool(IDLE.search(rest))
     is_known = used is not None and (used <= USED_BYTES or held)
+    broken = _errors(row)
+    errors = f"nvidia-smi {UNREAD} for {', '.join(broken)}" if broken else ""
+    is_lost = not SENSES.isdisjoint(broken)
+    is_known = is_known and not broken
     fields: dict[str, Any] = {
         "memory_total": int(memory[2]) * MIB if memory else None,
         "memory_used": used if is_known else None,
@@ -176,26 +180,33 @@ def _gpu(row: list[str], lists_none: bool = False) -> Gpu:
         "ecc": True if ecc.isdecimal() else False if ecc == "Off" else None,
         "uncorrected": int(ecc) if ecc.isdecimal() else None,
     }
-    name = re.sub(r"\s*\.\.\.$", "...", first[2].strip())
+    name = re.sub(r"\s*\.\.\.$", "...", first[2].strip()).removeprefix("ERR!")
     return Gpu(
         index=int(first[1]),
         uuid=f"GPU-{first[1]}",
         name=name,
         bus_id=first[4],
-        lost=_errors(row),
+        lost=errors if is_lost else None,
+        diagnosed="" if is_lost else errors,
         unread=unread_fields(fields, used, is_listed=not held),
         **fields,
     )
 
 
-def _errors(row: list[str]) -> str | None:
+SENSES = frozenset({"temperature", "performance", "memory", "utilization"})
+"""What a GPU that answers can be asked for."""
+
+
+def _errors(row: list[str]) -> list[str]:
     """What cannot be read of a GPU, where nvidia-smi prints ERR!."""
     match = next((found for line in row[1:3] if (found := READINGS.match(line))), None)
     cells = match.groupdict() if match else {}
-    broken = [name for name, value in cells.items() if value == "ERR!"]
-    if broken == ["power"]:  # alone it passes: Azure/azhpc-diagnostics, issue 77
-        return None
-    return f"nvidia-smi {UNREAD} for {', '.join(broken)}" if broken else None
+    mig = next((m[1] for line in row[2:3] if (m := MIG.search(line))), "")
+    broken = [name for name, value in {**cells, "MIG": mig}.items() if value == "ERR!"]
+    # Alone they pass: Azure/azhpc-diagnostics, issue 77; NVIDIA/open-gpu-kernel-modules, 1193.
+    if broken in (["power"], ["fan"], ["MIG"]):
+        return []
+    return broken
 
 
 def _lost(found: re.Match[str]) -> Gpu:

@@ -307,7 +307,7 @@ ENTROPY = curve("policy_entropy", [1.2 * 0.8**n for n in range(60)])
             (curve("slowest_rank", [5.0] * 2), curve("slowest_by", [2.0] * 2)),
             Status.SKIP,
         ),
-        ("evaluation-stands-still", (curve("eval_loss", [NAN] * 3),), Status.WARN),
+        ("evaluation-stands-still", (curve("eval_loss", [NAN] * 3),), Status.FAIL),
         ("scaler-collapse", (curve("skipped_steps", [10.0] * 12),), Status.FAIL),
         ("scaler-collapse", (curve("skipped_steps", [2.0] + [0.0] * 30),), Status.PASS),
     ],
@@ -343,6 +343,10 @@ ONE_DIGIT = [round(2e-5 * (1 - n / 120), 6) for n in range(120)]
     ("curves", "slugs"),
     [
         ((curve("learning_rate", ONE_DIGIT),), set()),  # below the printed digits
+        ((curve("learning_rate", [2.4e-5, 1.8e-5, 1.2e-5, 6e-6, 0.0]),), set()),  # one per epoch
+        ((curve("learning_rate", [8.5e-5, 5e-5, 1.5e-5, 0.0, 0.0]),), set()),  # cosine, and 1 more
+        ((curve("learning_rate", [1e-5, 0.0]),), set()),
+        ((curve("learning_rate", [1e-4, 1e-4, 1e-4, 0.0, 0.0]),), {"learning-rate-zero"}),
         ((curve("learning_rate", [1e-4, 0.0, 1e-4] * 20),), set()),  # restarts: a note
         ((curve("discriminator_loss", [0.7] * 30), curve("generator_loss", [1.5] * 30)), set()),
         ((curve("discriminator_loss", [0.001] * 30),), set()),  # no generator beside it
@@ -400,8 +404,10 @@ def test_what_changed_while_the_rewards_fell_is_told() -> None:
 def test_a_loss_of_zero_is_harmless_only_with_gradients(norm: float, learns: bool) -> None:
     curves = (loss([0.0] * 30), curve("grad_norm", [norm] * 30))
     finding = findings(with_curves(*curves))["loss-plateau"]
-    assert finding.status is (Status.SKIP if learns else Status.WARN)
-    assert ("max_completion_length" in (finding.fix or "")) is not learns
+    assert finding.status is (Status.SKIP if learns else Status.FAIL)
+    rewarded = findings(with_curves(*curves, curve("reward", [0.5] * 30)))["loss-plateau"]
+    assert "max_completion_length" not in (finding.fix or "") + (rewarded.fix if learns else "")
+    assert learns or "NaN" in finding.fix
 
 
 def test_a_loss_that_is_never_finite_has_no_shape() -> None:
@@ -449,6 +455,11 @@ def test_the_remedy_after_nan_depends_on_whether_the_optimizer_stepped() -> None
     still = curve("learning_rate", [1e-5] * 4)
     assert "does not show" in findings(with_curves(*bad, still))[slug].fix
     after = curve("learning_rate", [1e-5, 1e-5, 2e-5, 2e-5])
+    rates = curve("learning_rate", [1e-5, 2e-5])
+    early = with_curves(loss([80.0, 0.0]), curve("grad_norm", [NAN, NAN]), rates)
+    assert "are lost" in findings(early)[slug].fix
+    exploded = findings(with_curves(loss([2.0, 1.35e29, NAN])))["loss-nonfinite"]
+    assert "it was 1.35e+29 just before" in exploded.verdict.summary
     assert "are lost" in findings(with_curves(*bad, after))[slug].fix
 
 

@@ -65,3 +65,12 @@ def test_json_lists_causes_beside_checks() -> None:
     items = json.loads(explain("ValueError: optimizer got an empty parameter list", "json"))
     assert items[0]["cause"] == items[0]["slug"] == "empty-parameter-list"
     assert items[0]["fix"]
+
+
+def test_what_follows_from_an_unknown_error_is_not_named_as_its_cause() -> None:
+    unknown = "TypeError: Object of type <class 'torch.dtype'> is not serializable\n"
+    timeout = "DistBackendError: Watchdog caught collective operation timeout: WorkNCCL(OpType=X)\n"
+    answer = explain(f"{unknown}  at serial_utils.py\n{timeout}")
+    assert answer.index("uncaught-exception") < answer.index("\nLOG025 nccl-timeout")
+    assert "consequence: nccl-timeout" in " ".join(answer.replace("|", "").split())
+    assert "uncaught-exception" not in explain(f"{timeout}{unknown}")

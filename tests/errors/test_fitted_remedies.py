@@ -52,6 +52,18 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             "cu12.",
         ),
         (
+            "ImportError: libcusparse.so.11: cannot open shared object file: No such file or "
+            "directory",
+            "nvidia-cusparse-cu11",
+            "cusparse-cu12",
+        ),
+        (
+            "ImportError: libcufft.so.11: cannot open shared object file: No such file or "
+            "directory",
+            "nvidia-cufft-cu12",
+            "cufft-cu11",
+        ),
+        (
             "HTTPError: 401 Client Error: Unauthorized for url: "
             "https://huggingface.co/datasets/acme/words/resolve/main/README.md",
             "huggingface.co/datasets/acme/words",

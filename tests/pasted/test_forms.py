@@ -119,7 +119,7 @@ def test_a_gpu_that_nvidia_smi_cannot_read_is_returned_and_a_fan_alone_is_not() 
     sick = fan.replace("139W /  700W", "ERR! /  700W").replace("26C    P0  ", "ERR!   ERR!")
     named = findings(sick)["GPU001"]
     assert (named.status, named.owner) == (Status.FAIL, Owner.MACHINE)
-    assert "ERR! for temperature, performance, power" in named.verdict.summary
+    assert "ERR! for fan, temperature, performance, power" in named.verdict.summary
 
 
 # huggingface/transformers src/transformers/cli/system.py
@@ -766,3 +766,32 @@ def test_an_xid_that_came_back_after_a_load_of_the_driver(text: str, status: Sta
     found = findings(text)["GPU003"]
     assert found.status is status
     assert ("of 2 earlier loads" in found.verdict.summary) is (status is Status.WARN)
+
+
+# AlexeyAB/darknet#5844, NVIDIA/open-gpu-kernel-modules#1193
+def test_two_readings_that_fail_are_named_also_in_comments_and_leave_the_rest_unknown() -> None:
+    sick = table("610.43.02", "13.3").replace("| N/A   26C", "| ERR!  26C")
+    sick = sick.replace("139W /  700W", "ERR! /  700W")
+    for text in (sick, "".join(f"# {line}" for line in sick.splitlines(keepends=True))):
+        named = findings(text)["GPU003"]
+        assert named.status is Status.WARN
+        assert "ERR! for fan, power" in named.verdict.summary
+        assert "on the PCI bus" not in named.fix
+        assert findings(text)["GPU002"].status is Status.UNKNOWN
+        unnamed = findings(text.replace("NVIDIA H200", "ERR!       "))["GPU009"]
+        assert "could not be read" in unnamed.verdict.summary
+        assert unnamed.status is Status.UNKNOWN
+
+
+# vllm-project/vllm issues; pytorch/pytorch#148167
+def test_collect_env_without_its_line_breaks_is_read() -> None:
+    lines = (
+        "PyTorch version: 2.6.0+cpu", "Is debug build: False", "CUDA used to build PyTorch: None",
+        "ROCM used to build PyTorch: N/A", "OS: Ubuntu 24.10 (x86_64)",
+        "Python version: 3.12.9 (64-bit runtime)", "Is CUDA available: False",
+        "GPU models and configuration: GPU 0: NVIDIA L4", "GPU 1: NVIDIA L4",
+    )  # fmt: skip
+    whole, joined = facts("\n".join(lines)), facts("Collecting information... " + " ".join(lines))
+    assert whole.gpus == joined.gpus
+    assert isinstance(joined.gpus, tuple)
+    assert len(joined.gpus) == 2

@@ -193,14 +193,14 @@ def _checks() -> Iterator[Check]:
             "discriminator at the level of guessing",
         ),
         warns=(
-            "all logged values are equal, or loss and gradient norm are 0",
+            "all logged values are equal, or loss and gradient norm are 0 beside rewards",
             "the gradient norm is 0 at every step and the loss does not fall",
             "it stays at the level of guessing among ten classes or the stated vocabulary",
             "all values repeat in their order, three times or more",
             "it falls by less than 2.5 %, and the log states a setting with which nothing is "
             "learned (learning rate, warm-up, weight decay, dropout)",
         ),
-        fails=("all logged values are equal and above 0, and the gradient norm is 0",),
+        fails=("all logged values are equal and the gradient norm is 0, without rewards",),
         fix="Look in this order: (1) whether parameters require gradients and change (SMK007, "
         "CKP007); (2) whether labels are left, not all -100; (3) whether the learning rate is what "
         "is usual for this way of training, and reaches it.",

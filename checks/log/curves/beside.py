@@ -55,6 +55,7 @@ def checks_beside() -> Iterator[Check]:
             "a score that is printed with decimals rises above 100 %",
             "an accuracy of 1/k beside a loss of ln k in the last third: a guess among k classes",
         ),
+        fails=("the loss is NaN or infinite at every evaluation",),
         fix=evaluations.SAME,
         commands=("doctor run --only SMK007",),
         sources=("fnr-diagnosis",),

@@ -18,7 +18,7 @@ from doctor.checks.log.curves.reading import (
     values_of,
 )
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Status, Verdict, note, ok, skip, warn
+from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 from doctor.judge.combine import worst
 from doctor.log.metrics.scores import SCORE
 
@@ -107,8 +107,8 @@ def standing(log: Log) -> Verdict:
 def _loss(curve: Curve) -> Verdict:
     values = values_of(curve)
     if values and not any(map(math.isfinite, values)):
-        return warn(
-            f"the loss of the evaluation is {curve.values[0]} at all {curve.points:,} evaluations",
+        return fail(
+            f"the loss of the evaluation is {curve.values[0]} at every evaluation of the log",
             fix=NOT_FINITE,
             places=(place_at(curve, 0),),
         )

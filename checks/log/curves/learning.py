@@ -66,11 +66,15 @@ STILL_WARMS_UP = (
     "or give the warm-up in epochs; 1 to 5 % of the run is usual."
 )
 EQUAL_REWARDS = (
-    "With GRPO all completions of a prompt get the same reward, so that their advantages are 0: "
+    "All completions of a prompt get the same reward, so that their advantages are 0: "
     "look at completions/clipped_ratio (near 1: every answer is cut off, raise "
     "max_completion_length or switch thinking off), frac_reward_zero_std, and what the reward "
-    "functions return for single completions. Elsewhere: labels that are all -100, or parameters "
-    "without gradients."
+    "functions return for single completions."
+)
+NO_GRADIENTS = (
+    "Count the labels above -100 of a batch, and the parameters that require gradients. In fp16, "
+    "train in bf16: a loss of 0 also stands where the Trainer filters a NaN, and gradients below "
+    "6e-8 are 0."
 )
 
 
@@ -287,9 +291,11 @@ def _standing(log: Log, loss: Curve, value: float) -> Verdict:
     if value == 0.0 and not is_still:
         return skip("the loss is 0 at every step, as with GRPO; the rewards show the progress")
     if value == 0.0:
-        return warn(
+        rewards = is_of_policy(log, loss)
+        make = warn if rewards else fail
+        return make(
             f"loss and gradient norm are 0 at all {loss.points:,} logged steps: nothing is learned",
-            fix=EQUAL_REWARDS,
+            fix=EQUAL_REWARDS if rewards else NO_GRADIENTS,
         )
     every = f"the loss is {value:g} at all {loss.points:,} logged steps"
     if is_still:

@@ -11,6 +11,8 @@ from doctor.checks.log.curves.reading import each_curve, partner, place_at, step
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 
+HUGE = 1e9
+"""A loss that no training has for long. Our own number."""
 MOST_OVERCOME = 3
 """Non-finite losses that a loss scaler's calibration explains."""
 SKIPS_IN_A_ROW = 10
@@ -40,9 +42,10 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
     ]
     if not hidden:
         return ok(f"no loss of 0.0 with a non-finite gradient norm in {loss.points:,} values")
-    rate, since = partner(log, loss, "learning_rate"), loss.steps[hidden[0]]
+    rate, at = partner(log, loss, "learning_rate"), loss.steps[hidden[0]]
+    since = next((step for step, _ in reversed(_norms_before(norm, at))), at)
     return fail(
-        f"loss 0.0 and gradient norm {norms[since]} from {step_at(loss, hidden[0])} "
+        f"loss 0.0 and gradient norm {norms[at]} from {step_at(loss, hidden[0])} "
         f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0"
         f"{_norm_before(log, loss, hidden[0])}",
         fix=_of_rate(log, rate) + _after_nan(rate, since, hidden[0], len(loss.values)),
@@ -58,9 +61,9 @@ UNCLEAR = (
 )
 WITHOUT_RATE = (
     "Go back to the last checkpoint without NaN (`doctor scan --deep CHECKPOINT` finds it in saved "
-    "weights), and go on with a lower learning rate, and in bf16 if it was fp16. If the loss is "
-    "NaN at the same step again, look at the batches there; log the gradient norm and the "
-    "learning rate, which show whether steps were taken with NaN."
+    "weights) or, where there is none, to the start, and go on with a lower learning rate, and in "
+    "bf16 if it was fp16. If the loss is NaN at the same step again, look at the batches there; "
+    "log the gradient norm and the learning rate, which show whether steps were taken with NaN."
 )
 """Of a log that names no learning rate."""
 
@@ -178,6 +181,8 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
     places = (place_at(loss, bad[0]),)
     summary = f"the loss is {loss.values[bad[0]]} at {step_at(loss, bad[0])}, {len(bad):,} times"
     summary += _norm_before(log, loss, bad[0])
+    if bad[0] and values[bad[0] - 1] >= HUGE:
+        summary += f"; it was {values[bad[0] - 1]:.3g} just before"
     if math.isfinite(values[-1]) and len(bad) <= MOST_OVERCOME:
         return warn(f"{summary}; it was finite again later", places=places)
     rate, since = partner(log, loss, "learning_rate"), loss.steps[bad[0]]
@@ -191,10 +196,15 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
 def _norm_before(log: Log, loss: Curve, at: int) -> str:
     """That the gradient norm was not finite before the loss, with nothing finite in between."""
     norm = partner(log, loss, "grad_norm")
-    pairs = [] if norm is None else list(zip(norm.steps, values_of(norm), strict=True))
-    before = [(step, value) for step, value in pairs if step < loss.steps[at]]
-    run = list(takewhile(lambda pair: not math.isfinite(pair[1]), reversed(before)))
+    run = _norms_before(norm, loss.steps[at])
     return f"; the gradient norm was {run[-1][1]} from step {run[-1][0]:,} on" if run else ""
+
+
+def _norms_before(norm: Curve | None, end: int) -> list[tuple[int, float]]:
+    """Steps and gradient norms just before a step that are not finite, the last one first."""
+    pairs = [] if norm is None else list(zip(norm.steps, values_of(norm), strict=True))
+    before = [(step, value) for step, value in pairs if step < end]
+    return list(takewhile(lambda pair: not math.isfinite(pair[1]), reversed(before)))
 
 
 UNSTABLE = (
@@ -246,7 +256,10 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
         return note(f"{summary}: a loss scaler that is calibrated; with bf16 there is none")
     if count < FAR_APART and end < len(norm.values):
         return note(f"{summary}; with fp16 the loss scaler skips such a step")
-    return warn(f"{summary}; only an fp16 loss scaler explains so few", fix=fix, places=places)
+    reason = "only an fp16 loss scaler explains so few"
+    if count == len(norm.values):
+        reason = "no value is finite, which only the first steps of an fp16 loss scaler explain"
+    return warn(f"{summary}; {reason}", fix=fix, places=places)
 
 
 GOES_ON = (

@@ -230,12 +230,14 @@ def _rate(log: Log, rate: Curve) -> Verdict:
         again = "and above 0 again later, as in a schedule with restarts or a second run"
         text = f"the learning rate is 0 at {step_at(rate, zero)}, {again}"
         return note(text, places=(place_at(rate, zero),))
+    if zero == len(values) - 1:
+        return skip("the learning rate is 0 at the last logged step alone: nothing follows it")
     is_short = _is_short(values)
     if len(values) - zero <= ROUNDED * len(values) and _decays(values, zero) and is_short:
         return ok("the learning rate is printed as 0 near the schedule's end: too few digits")
     make = note if is_short and _is_last_digit(values, zero) else fail
     return make(
-        f"the learning rate is 0 from {step_at(rate, zero)} on, for {len(values) - zero:,} more "
+        f"the learning rate is 0 from {step_at(rate, zero)} to the end, at {len(values) - zero:,} "
         f"logged steps{'; or it is smaller than what is printed' if make is note else ''}",
         places=(place_at(rate, zero),),
     )
@@ -334,4 +336,13 @@ TINY = 1e-5
 
 
 def _decays(values: list[float], zero: int) -> bool:
-    return zero > 1 and values[zero - 1] < max(values[:zero]) * DECAYED
+    """Whether the rate before a zero is small, or falls as much as before: a line or a cosine."""
+    if zero < 2:
+        return False
+    before, last = values[zero - 2], values[zero - 1]
+    return last < max(values[:zero]) * DECAYED or last <= LIKE_BEFORE * (before - last)
+
+
+LIKE_BEFORE = 1.1
+"""A last fall by the one before it: equal on a line, less at the end of a cosine; rates are rounded
+in a log. Our own number."""

@@ -17,7 +17,7 @@ from doctor.cli.explain.fragment import log_of_fragment
 from doctor.cli.explain.line import SHORT
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
-from doctor.errors.match import message_of, with_message
+from doctor.errors.match import REPORTS, message_of, with_message
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
@@ -104,13 +104,15 @@ def _explain_as_it_is(text: str) -> Explained | None:
         return Explained((), (), _read(""), message, rows)
     of_lines = {finding.check.slug for finding in findings}
     causes = tuple(fitted(row, message) for row in rows if row.id not in of_lines)
-    if causes:  # they are of the whole message, and the exception of no class of its first line
+    unknown_first = bool(rows) and _begins_unknown(log) and all(row.role in REPORTS for row in rows)
+    if not unknown_first and (causes or not _has_traceback(log)):
+        # Causes are of the whole message, and the exception of no class of its first line.
         findings = tuple(each for each in findings if each.check.slug != UNCAUGHT)
     if not (findings or harmless or log.curves or causes):
         return None
     if not findings and len(text) <= SHORT and (part := explain_fragment(text)):
         return replace(part, text=message, causes=causes, class_first=True)
-    class_first = bool(rows and rows[0].id in of_lines)
+    class_first = unknown_first or bool(rows and rows[0].id in of_lines)
     return Explained(findings, harmless, log, message, causes, class_first)
 
 
@@ -156,13 +158,18 @@ def _findings(log: Log) -> tuple[Finding, ...]:
         check for check in log_checks.CHECKS if check.slug in names or _is_on_curves(check, log)
     ]
     facts = without_machine("doctor explain reads a text only", job=Job(device="cpu"), log=log)
-    problems = (finding for finding in examine(checks, facts) if finding.is_problem)
-    return tuple(each for each in problems if each.check.slug != UNCAUGHT or _has_traceback(log))
+    return tuple(finding for finding in examine(checks, facts) if finding.is_problem)
 
 
 def _has_traceback(log: Log) -> bool:
     """Whether an exception of no class stands below a traceback: alone it says nothing new."""
     return any(each.name == UNCAUGHT and each.excerpt[0] != each.text for each in log.events)
+
+
+def _begins_unknown(log: Log) -> bool:
+    """Whether an exception of no class stands before all lines of classes."""
+    first = min(log.events, key=lambda event: event.line, default=None)
+    return first is not None and first.name == UNCAUGHT and len(log.events) > 1
 
 
 def _is_on_curves(check: Check, log: Log) -> bool:

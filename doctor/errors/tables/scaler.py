@@ -46,6 +46,7 @@ ROWS = (
             "[Ll]oss is (?:nan|inf|NaN), stopping training",
             "[Ff]ound (?:NaN|nan|Inf|inf) in (?:the )?(?:forward loss|loss|grad)",
             "loss returned in `training_step` is (?:nan|inf|NaN)",
+            "(?:halted|stopp(?:ed|ing)|abort(?:ed|ing)|terminat(?:ed|ing)) due to NaN",
             "ERROR: loss (?:is )?nan|NaN (?:loss|gradient) detected",
             "total norm of order .{1,12}for gradients from .{1,40}is non-finite"),
         examples=("FloatingPointError: Loss became infinite or NaN at iteration=2137!",
@@ -53,6 +54,7 @@ ROWS = (
             "found NaN in grad norm at iteration 7",
             "ValueError: The loss returned in `training_step` is nan.",
             "RuntimeError: NaN loss detected at step 12",
+            "ValueError: Training halted due to NaN/Inf loss values",
             "RuntimeError: The total norm of order 2.0 for gradients from `parameters` is "
             "non-finite, so it cannot be clipped."),
         wordings=(
