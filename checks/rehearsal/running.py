@@ -156,7 +156,8 @@ def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
 
 def _after_last_step(run: RehearsedRun, how: str) -> Verdict | None:
     """Of a run whose ranks took all their steps, as those show that ended by themselves."""
-    ended = [rank.rank for rank in run.ranks if rank.ended]
+    here = {each.rank for each in run.waiting if not each.ended}
+    ended = [rank.rank for rank in run.ranks if rank.ended and rank.rank not in here]
     if not ended or run.stuck or any(rank.error or rank.steps != run.steps for rank in run.ranks):
         return None
     others = [_waits(each) for each in run.waiting if each.rank not in ended and not each.ended]

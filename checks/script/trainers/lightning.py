@@ -91,9 +91,14 @@ def _steps_by_hand(reading: Training, function: Function, number: int) -> list[M
     """Several optimizers, or self.optimizers() in training_step, and nothing says that steps are
     made by hand."""
     missing = "self.automatic_optimization = False is missing in __init__"
-    no_loss = _is_nothing(function)
-    for call in reading.calls_in(number):
-        if call.name == "self.manual_backward" or (call.name == "self.optimizers" and not no_loss):
+    calls = reading.calls_in(number)
+    acts = not _is_nothing(function) and any(
+        each.method in ("zero_grad", "toggle_optimizer")
+        or (each.method == "step" and "sched" not in each.receiver.casefold())
+        for each in calls
+    )  # what reads the rate of self.optimizers() makes no step
+    for call in calls:
+        if call.name == "self.manual_backward" or (call.name == "self.optimizers" and acts):
             return [Match(call.span, f"{call.name}() makes steps by hand: {missing}")]
     for n in reading.functions_by_name.get("configure_optimizers", ()):
         hook = reading.function(n)
