@@ -13,7 +13,7 @@ from doctor.script.discover import DATA, SHELL, Files
 from doctor.script.read import read_script
 
 MOST = 10
-"""Named files from which on a command is a hook's, which names whatever was changed."""
+"""More named files are those of a hook, which names whatever was changed. Our own number."""
 
 
 def unjudged(
@@ -21,7 +21,7 @@ def unjudged(
 ) -> Iterator[str]:
     """One note for each named file without hits that no rule is for."""
     paths = [os.path.normpath(path) for path in named] if data is None else files.scripts
-    for path in paths if len(paths) <= MOST else ():
+    for path in dict.fromkeys(paths) if len(paths) <= MOST else ():
         if path in found or path not in (*files.scripts, *files.launchers):
             continue
         try:
