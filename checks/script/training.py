@@ -33,7 +33,8 @@ for 35 names costs a tenth of a lint, and a file with such a name and no "optim"
 LIBRARIES = (
     "torch", "torchvision", "torchaudio", "torch_geometric", "lightning", "pytorch_lightning",
     "transformers", "diffusers", "trl", "peft", "accelerate", "timm", "sklearn", "datasets",
-    "gymnasium", "gym",
+    "gymnasium", "gym", "stable_baselines3", "sb3_contrib", "ultralytics", "fastai",
+    "sentence_transformers", "monai", "mmengine", "ignite", "unsloth", "deepspeed",
 )  # fmt: skip
 LEARNS = tuple(rf"(?:import|from)\s[\w., ]*\b{name}\b" for name in LIBRARIES)
 """One of them occurs in every file that holds a part of a training."""

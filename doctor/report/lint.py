@@ -35,6 +35,8 @@ SHOWN = {
     "verbose": (Status.FAIL, Status.WARN, Status.NOTE, Status.UNKNOWN),
 }
 NO_SCRIPT = "no script was read; name a script, or a directory that holds one"
+NOT_JUDGED = " is not judged: "
+"""In the note on a named file that no rule is for."""
 FULL_SIZE = 160
 """Columns of a source line that are shown."""
 
@@ -120,10 +122,17 @@ def summary_lines(report: Findings, files: int) -> Iterator[Line]:
         parts.append(f"UNKNOWN: {NO_SCRIPT}")
     if habits := absent_habits(report):
         parts.append(f"{_plural(habits, 'habit')} absent (--habits)")
-    text = ", ".join(parts) if parts else "no findings"
+    text = ", ".join(parts) if parts else _nothing_found(report, files)
     yield Line("", f"{_plural(files, 'file')}: {text}", body_style="bold")
     for note in report.notes:
         yield Line("note ", shown(note, 500))
+
+
+def _nothing_found(report: Findings, files: int) -> str:
+    passed_over = sum(NOT_JUDGED in note for note in report.notes)
+    if passed_over >= files:
+        return "not judged"
+    return "no findings in what is judged" if passed_over else "no findings"
 
 
 def _plural(count: int, word: str) -> str:

@@ -5,7 +5,31 @@ from __future__ import annotations
 import pytest
 from script_code import ARGS, CLIP, LOAD, codes, hf, plain, scaled
 
+PAD = """def resize(added, tokenizer, model):
+        tokenizer.add_special_tokens(added)
+        model.resize_token_embeddings(len(tokenizer))
+    resize(dict({}="[PAD]"), tokenizer, model)"""
+TWICE = """
+import torch
+for x in loader:
+    loss = model(x)
+    loss.backward({})
+    self.fabric.backward({})
+"""
+
 SILENT = [
+    (
+        "resize-after-peft",
+        hf(
+            LOAD.format(""),
+            "model = get_peft_model(model, LoraConfig())",
+            PAD.format("pad_token"),
+            ARGS.format(""),
+        ),
+    ),
+    ("backward-raises", TWICE.format("retain_graph=True", "loss")),
+    ("backward-raises", TWICE.format("", "other")),
+    ("argument-type", "import argparse\nargparse.ArgumentParser().add_argument('--a', type=bool)"),
     (
         "eval-left-on",
         """
@@ -352,3 +376,15 @@ def test_files_that_do_not_train_get_no_rules_on_the_settings_of_a_training() ->
         "version-string-compare": "warn",
         "log-of-softmax": "warn",
     }
+
+
+def test_what_complains_beside_them() -> None:
+    wrapped = "model = get_peft_model(model, LoraConfig())"
+    other = hf(LOAD.format(""), wrapped, PAD.format("bos_token"), ARGS.format(""))
+    assert "resize-after-peft" in codes(other)
+    assert "backward-raises" in codes(TWICE.format("", "loss"))
+    network = "for g in x:\n    one.backward(delta)\n    other.backward(delta)\n"
+    assert "backward-raises" not in codes(f"import torch\n{network}")
+    flags = "argparse.ArgumentParser().add_argument('--a', type=bool)"
+    assert "argument-type" in codes(f"import argparse, torch\n{flags}")
+    assert "argument-type" in codes(f"import argparse\nfrom stable_baselines3 import SAC\n{flags}")

@@ -53,6 +53,13 @@ UNKNOWN = [
             ARGS.format(""),
         ),
     ),
+    (  # the file that is parsed may name a DeepSpeed configuration, which keeps fp32 weights
+        "low-precision-weights",
+        hf(
+            LOAD.format(", torch_dtype=torch.float16"),
+            "args, = HfArgumentParser(TrainingArguments).parse_json_file(path)",
+        ),
+    ),
     (
         "checkpointing-after-peft",
         hf(

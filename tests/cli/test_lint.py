@@ -279,3 +279,24 @@ def test_run_judges_the_script_of_the_job(here: Path) -> None:
     assert result.returncode == 1
     missing = doctor("run", "--facts", facts, "--script", "nowhere.py", cwd=here)
     assert missing.returncode == 2
+
+
+def test_a_named_file_that_no_rule_is_for_is_not_judged(here: Path) -> None:
+    """Where no rule looks, finding nothing says nothing."""
+    (here / "own.yml").write_text("CartPole-v1:\n  n_timesteps: 50000\n")
+    (here / "run.sh").write_text("fairseq-train data --lr 5e-7\n")
+    (here / "ds.json").write_text('{"zero_optimization": {"stage": 2}, "train_batch_size": 8}')
+    (here / "config.py").write_text('model = dict(type="SSD")\n')
+    (here / "model.py").write_text("import torch\n\nnet = torch.nn.Linear(2, 2)\n")
+    for name, reason in (
+        ("own.yml", "no known format of a training's configuration in it"),
+        ("run.sh", "no known launcher in it"),
+        ("config.py", "it trains nothing and imports no training library that is known"),
+    ):
+        result = run(here, name)
+        expected = f"1 file: not judged\nnote {name} is not judged: {reason}\n"
+        assert (result.returncode, result.stdout) == (0, expected)
+    assert run(here, "ds.json", "model.py").stdout == "2 files: no findings\n"
+    assert run(here, "own.yml", "model.py").stdout.startswith(
+        "2 files: no findings in what is judged\n"
+    )

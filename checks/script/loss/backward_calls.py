@@ -67,24 +67,27 @@ def _freed(reading: Training) -> Iterator[Match]:
     """
     latest: dict[tuple[object, ...], int] = {}
     for number, call in reading.numbered(reading.backwards):
-        if not call.receiver or not call.loops or call.args:  # engine.backward(loss)
+        loss = reading.loss_name(call)
+        if not loss or not call.loops or (call.args and loss == call.receiver):
             continue
         reading.step()
         place = (call.scope, call.loops, call.arms)
-        names = _outputs(reading, call, number)
-        for name in sorted({call.receiver, *names}):
+        names = _outputs(reading, call, number) if loss == call.receiver else set()
+        for name in sorted({loss, *names}):
             n = latest.get((*place, name), -1)
             if n < 0 or _is_set_between(reading, name, call.scope, n, number):
                 continue
-            first = reading.calls[n].receiver
-            if name == call.receiver == first:
+            other = reading.calls[n].receiver
+            first = reading.loss_name(reading.calls[n])
+            # net.backward(delta) of one's own network frees nothing: a tensor's own call tells.
+            if name == loss == first and name in (call.receiver, other):
                 yield Match(call.span, f"{name}.backward() twice: the graph is freed")
                 break
-            if name in names and first != call.receiver:
+            if name in names and loss != first == other:
                 yield Match(call.span, f"the graph of {name} is freed by {first}.backward()")
                 break
         keeps = "retain_graph" in call.keywords
-        latest |= {(*place, name): -1 if keeps else number for name in {call.receiver, *names}}
+        latest |= {(*place, name): -1 if keeps else number for name in {loss, *names}}
 
 
 def _is_set_between(reading: Training, name: str, scope: int, first: int, last: int) -> bool:

@@ -281,7 +281,6 @@ RULES = (
         title="Command line arguments have the type that they are used as",
         severity="warn",
         find=flags,
-        training=True,
         why="argparse calls type(text): bool('False') is True, so the flag cannot be switched off. "
         "A rate without type=float is a text.",
         fires=("add_argument(type=bool)", "type=int with a default between 0 and 1"),

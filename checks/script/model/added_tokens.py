@@ -74,7 +74,7 @@ def resize_after_peft(reading: Training) -> Iterator[Match]:
     if reading.mentions("modules_to_save", "trainable_token_indices"):
         return
     for number, call in reading.numbered(reading.methods("resize_token_embeddings")):
-        if not call.receiver:
+        if not call.receiver or _adds_padding_only(reading, call, number):
             continue
         lineage = lineage_of(reading, call.receiver, call.scope, number)
         for wrap in lineage.calls:
@@ -85,8 +85,24 @@ def resize_after_peft(reading: Training) -> Iterator[Match]:
             if (here or not call.receiver.startswith("self.")) and not (
                 here and exclusive(made.arms, call.arms)
             ):
-                message = "embeddings are resized after PEFT: new rows neither train nor save"
+                message = "embeddings are resized after PEFT: the new rows do not train"
                 yield Match(call.span, message)
+
+
+def _adds_padding_only(reading: Training, resize: Call, number: int) -> bool:
+    """All that the function adds before the resize is a pad token, whose row no loss reads."""
+    adds = reading.named("add_tokens", "add_special_tokens")
+    adds = [c for c in adds if c.scope == resize.scope and reading.number(c) < number]
+    given = [next(iter((*c.args, *c.keywords.values())), None) for c in adds]
+    values = [v for c, g in zip(adds, given, strict=True) for v in evaluate.options(reading, g, c)]
+    return bool(values) and all(_keys(reading, value) == {"pad_token"} for value in values)
+
+
+def _keys(reading: Training, value: Value) -> set[str]:
+    made = reading.call_of(value)
+    if made is not None:
+        return set(made.keywords) if made.name == "dict" and not made.unpacked else set()
+    return set(value.keys) if value.kind == "dict" else set()
 
 
 def new_rows_frozen(reading: Training) -> Iterator[Match]:
@@ -178,8 +194,8 @@ RULES = (
         severity="warn",
         find=resize_after_peft,
         training=True,
-        why="PEFT freezes the base model. Rows that are added later neither train nor are they "
-        "saved with the adapter.",
+        why="PEFT freezes the base model: rows that are added later keep their first values. Older "
+        "releases of PEFT do not save them with the adapter either.",
         fires=("resize_token_embeddings on the result of get_peft_model",),
         fix="Resize before get_peft_model, and name the embeddings in modules_to_save.",
         needs=("resize_token_embeddings",),

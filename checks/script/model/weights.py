@@ -44,8 +44,8 @@ def _undecided(reading: Training, trained: Trained, dtypes: set[str]) -> str:
         return "a part of the model may be frozen"
     if "fp16" not in dtypes and reading.mentions("fsdp", "fullysharded"):
         return "FSDP may keep fp32 copies"
-    if "fp16" not in dtypes and reading.parses_arguments and trained.trainer:
-        return "DeepSpeed or FSDP of the command line may keep fp32 copies"
+    if trained.trainer and reading.setting("deepspeed")[0] is None:
+        return "DeepSpeed or FSDP of the given arguments may keep fp32 copies"
     if has_adapters(reading):
         return "the file can also train adapters"
     return ""

@@ -16,6 +16,7 @@ from doctor.checks.script.names import codes_of, select
 from doctor.checks.script.rule import RANK, STATUSES, Rule, remedies
 from doctor.checks.script.table import BY_CODE
 from doctor.cli.lint.linter import Linter, hits_of
+from doctor.cli.lint.unjudged import unjudged
 from doctor.facts.script import Launch
 from doctor.facts.script_machine import ScriptMachine
 from doctor.job.file.lint import LintTable
@@ -120,7 +121,8 @@ def run_lint(
     if not (options.habits or options.only):
         findings = tuple(map(without_place, findings))
     seconds = time.monotonic() - began
-    notes = (*notes, *files.notes)
+    found = {place.path for _, place in hits}
+    notes = (*notes, *files.notes, *unjudged(options.paths, files, data, found))
     return Lint(findings, options, linter, read, data, notes, seconds, started)
 
 
