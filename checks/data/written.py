@@ -20,7 +20,9 @@ ESCAPED = 0.2
 
 
 def well_written(data: Data) -> Verdict:
-    found = [*of_splits(data, _well_written), *verdicts(data.relations, MEANINGS)]
+    known = any(each.texts and _is_faulty(each.texts) for each in data.splits)
+    relations = [each for each in data.relations if each.kind != "answer empty" or not known]
+    found = [*of_splits(data, _well_written), *verdicts(relations, MEANINGS)]
     return worst(*found, numbered=True)
 
 
@@ -30,7 +32,9 @@ def _well_written(split: Split) -> list[Verdict]:
         return [skip("TARGET has no rows of a file or a table")]
     faults = (_escaped, _garbled, _replaced, _asked, _pages, _columns)
     looked = [_empty(texts, split), *(fault(texts) for fault in faults)]
-    answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
+    answers = (
+        share(texts.empty, texts.answers, "answers empty") if texts.answers else "no such fault"
+    )
     return [each for each in looked if each is not None] or [passed(answers, split)]
 
 
@@ -119,8 +123,12 @@ def _columns(texts: RowTexts) -> Verdict | None:
     return None
 
 
+def _is_faulty(texts: RowTexts) -> bool:
+    return bool(texts.empty) and texts.empty >= FAULTY * texts.answers
+
+
 def _empty(texts: RowTexts, split: Split) -> Verdict | None:
-    if not texts.empty or texts.empty < FAULTY * texts.answers:
+    if not _is_faulty(texts):
         return None
     text = share(texts.empty, texts.answers, "answers are empty or white space")
     if texts.marked_by:
@@ -140,8 +148,8 @@ PAGES = (
 )
 EMPTY = "Drop the rows without an answer, or generate their answers again."
 GARBLED = (
-    "Export the rows again as UTF-8, or repair each text once: "
-    "text.encode('cp1252').decode('utf-8')."
+    "Export the rows again as UTF-8, or repair each of these texts once: b''.join(c.encode('latin-1' "
+    "if ord(c) < 256 else 'cp1252') for c in text).decode('utf-8')."
 )
 LEAK = (
     "Leave this column out of the features, also as a mark that it is missing, unless it is known "
