@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.data.agreement_meanings import MEANINGS
 from doctor.checks.data.relations import Meanings, verdicts
-from doctor.checks.data.seen import observed, passed, rows, share
+from doctor.checks.data.seen import no_training, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_batches import Mixing
 from doctor.facts.data_rows import RelationKind

@@ -142,10 +142,7 @@ def distinct(data: Data) -> Verdict:
     if not repeats.telling:
         return _too_short(repeats)
     compared = f"{repeats.rows:,} rows compared"
-    if repeats.short:
-        compared += f", {repeats.short:,} of them empty or too short to tell"
-    if repeats.short > repeats.telling:
-        compared = f"{repeats.telling:,} rows compared, {repeats.short:,} are too short to tell"
+    compared += f", {repeats.short:,} are too short to tell" * bool(repeats.short)
     train = data.split() or data.split("eval")
     word = "line" if train is not None and train.lines else "row"
     pairs = _pairs(repeats.pairs, word, word)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
-from doctor.checks.data.seen import of_tokens, read_of
+from doctor.checks.data.seen import no_training, of_tokens, read_of
 from doctor.facts.data import Data, Labels, Offset, Split
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
 

@@ -33,7 +33,9 @@ def _well_written(split: Split) -> list[Verdict]:
     faults = (_escaped, _garbled, _replaced, _asked, _pages, _columns)
     looked = [_empty(texts, split), *(fault(texts) for fault in faults)]
     answers = (
-        share(texts.empty, texts.answers, "answers empty") if texts.answers else "no such fault"
+        share(texts.empty, texts.answers, "answers empty")
+        if texts.answers
+        else "no such fault is frequent"
     )
     return [each for each in looked if each is not None] or [passed(answers, split)]
 
@@ -148,8 +150,8 @@ PAGES = (
 )
 EMPTY = "Drop the rows without an answer, or generate their answers again."
 GARBLED = (
-    "Export the rows again as UTF-8, or repair each of these texts once: b''.join(c.encode('latin-1' "
-    "if ord(c) < 256 else 'cp1252') for c in text).decode('utf-8')."
+    "Export the rows again as UTF-8, or repair each of these texts once: "
+    "b''.join(c.encode('latin-1' if ord(c) < 256 else 'cp1252') for c in text).decode('utf-8')."
 )
 LEAK = (
     "Leave this column out of the features, also as a mark that it is missing, unless it is known "

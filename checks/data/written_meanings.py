@@ -107,9 +107,8 @@ MEANINGS: Meanings = {
     ),
     "tokens in answer": Meaning(
         "answers hold the tokens of a template as text, such as </s>, <|endoftext|> or <|im_end|>",
-        "Cut each answer at its first such token, or remove the tokens where they are quoted by "
-        "mistake: a tokenizer that knows them reads the end of the answer there, and another one "
-        "letters.",
+        "Cut each answer at its first such token, or remove the tokens, unless the answer explains "
+        "them: a tokenizer that knows them ends the answer there, another one trains on letters.",
         least=0.02,
         by_row=True,
         noted_below=True,

@@ -10,6 +10,8 @@ import re
 from typing import Any, Dict, List, Optional
 
 from ..foreign import Foreign
+from .chats import ANSWERS, PROMPTS
+from .pages import DOCUMENTS
 from .relations import relation
 from .row_texts import LONGEST, MOST_VALUES, SHORTEST
 
@@ -17,6 +19,7 @@ NUMBERED = ("label", "labels", "class", "fine_label")
 MOST_CLASSES, LEAST_CLASSES, LEAST_ROWS, APART = 1_000, 8, 4, 10
 """Numbers of classes, rows of one on average, and how many times their number the greatest one is.
 Our own numbers."""
+TEXTS = (*PROMPTS, *ANSWERS, *DOCUMENTS, "sentence", "title")
 SIGNS = ".,;:! "
 """Behind a name; C and C++, or A+ and A-, are two classes."""
 WHOLE = re.compile(r"\d{1,9}")
@@ -34,7 +37,7 @@ class ClassNames:
     def add(self, row: Foreign, number: int) -> None:
         self._rows += 1
         for name, value in row.items():
-            if isinstance(value, str):
+            if isinstance(value, str) and str(name).lower() not in TEXTS:
                 self._add_name(str(name), value.strip(), number)
             if str(name).lower() in NUMBERED:
                 self._add_number(str(name), value)

@@ -17,8 +17,11 @@ from .relations import relation
 from .row_texts import CONTEXTS, answer_is_empty
 from .templates import MARKERS
 
-GIVEN = (*PROMPTS, *DOCUMENTS, "sentence", "query", "context", "title")
+GIVEN = (*PROMPTS, *DOCUMENTS, "sentence", "query")
 """Columns of texts, one of which is enough."""
+OTHERWISE = re.compile(r"(?i)audio|wav|speech|sound|image|video|picture|photo|file|input_ids")
+"""In the name of a column that a text may be empty beside."""
+OF_MESSAGE = ("role", "content", "from", "value", "name", "weight", "id", "train")
 STAND_INS = ("n/a", "nan", "<noinput>")
 """Of an answer; None may be one, as to which of these is meant."""
 NO_INPUTS = (*STAND_INS, "none", "no input")
@@ -48,8 +51,8 @@ class EmptyTexts:
             self._add_given(row, number)
             self._add_input(row, number)
         else:
-            said = [each.get("content") for each in chat if each.get("role") == "user"]
-            self._count("turns", "user message empty", any(map(is_empty, said)), number)
+            silent = any(map(is_silent, chat)) and not any(OTHERWISE.search(str(n)) for n in row)
+            self._count("turns", "user message empty", silent, number)
         self._add_answer(row, number, chat is None)
 
     def _count(self, whole: str, kind: str, holds: bool, number: int) -> None:
@@ -61,7 +64,7 @@ class EmptyTexts:
         """What has a class is counted as "text empty"."""
         lower = {str(name).lower(): name for name in row}
         names = [n for n in GIVEN if n in lower and isinstance(row[lower[n]], str)]
-        if not names or any(name in lower for name in CLASSES):
+        if not names or any(name in CLASSES or OTHERWISE.search(name) for name in lower):
             return
         empty = all(is_empty(row[lower[name]]) for name in names)
         empty = empty and not holds_other_content(row, (*names, *ANSWERED))
@@ -111,6 +114,12 @@ class EmptyTexts:
                 kind, fields = "nothing asked in many", fields or ("the user's messages",)
             found.append(relation(kind, len(held), counts[whole], fields, held))
         return found
+
+
+def is_silent(message: Dict[str, Any]) -> bool:
+    """Whether the user says nothing, and the message has nothing else, as pictures."""
+    more = any(value for name, value in message.items() if name not in OF_MESSAGE)
+    return message.get("role") == "user" and is_empty(message.get("content")) and not more
 
 
 def is_empty(value: Foreign) -> bool:

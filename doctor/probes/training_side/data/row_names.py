@@ -47,8 +47,9 @@ class RowNames:
         new = all(name not in self._values[name] for name in texts)  # else headers are repeated
         others = [name for name in self._values if name not in texts]
         known = all(name in self._values[name] for name in others)
-        asked = not others and any(name.rstrip().endswith(("?", ":")) for name in texts)
-        if self._rows >= LEAST and others and new:
+        questions = any(name.rstrip().endswith(("?", ":")) for name in texts)
+        asked = not others and questions
+        if self._rows >= LEAST and others and new and not questions:
             types = {self._type_of(name) for name in others}
             if "" not in types and (texts or types != {"number"}):
                 return [relation("first row is data", 1, 1)]
@@ -66,4 +67,6 @@ class RowNames:
         found = FILE.fullmatch(name)
         if found and sum(each.endswith(found[1]) for each in values) >= MOSTLY * len(values):
             return "file"
-        return "value" if name in values and len(self._values) > 1 else ""
+        filled = sum(map(bool, map(str.strip, values)))  # an option that was chosen has one value
+        return "value" if name.strip() and name in values and filled > 1 and (
+            len(self._values) > 1) else ""  # fmt: skip
