@@ -187,6 +187,10 @@ WRITTEN = Check(
     notes=(
         "all chats end with a message of the user, as prompts do",
         "the names of a table's columns look like a row of it",
+        "fewer than 2 % of the answers are empty or hold the tokens of a template, or fewer than "
+        "0.5 % of the prompts are empty",
+        "no prompt, or more than 10 % of them, has a text; inputs are N/A where most are empty",
+        "labels are whole numbers far beyond the number of classes",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
         "one group of rows is some power of ten above or below all others, which are alike",
@@ -199,6 +203,10 @@ WRITTEN = Check(
         "at least 2 % of 32 or more answers are empty, and call no tool, or are in another column "
         "than the rest, or in none",
         "of fewer rows, three and a quarter of all have such a fault of their own",
+        "at least 2 % of the answers, of all rows of a file, hold tokens such as </s> and <|im_end|>",
+        "0.5 to 10 % of the prompts, documents or chats have an empty text of the user",
+        "the first row of a table is one of its rows by the kinds of its columns",
+        "at least 2 % of the values of a column differ from another one by a dot behind them",
         "a row has nothing in any column, or no class or text where at least 90 % have one",
         "at least 20 % of free answers, of pairs and chats, are one text",
         "at least 30 % of the prompts begin with the number of a list",

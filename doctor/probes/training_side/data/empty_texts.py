@@ -64,7 +64,9 @@ class EmptyTexts:
         """What has a class is counted as "text empty"."""
         lower = {str(name).lower(): name for name in row}
         names = [n for n in GIVEN if n in lower and isinstance(row[lower[n]], str)]
-        if not names or any(name in CLASSES or OTHERWISE.search(name) for name in lower):
+        if not names or any(
+            name in (*CLASSES, "category") or OTHERWISE.search(name) for name in lower
+        ):
             return
         empty = all(is_empty(row[lower[name]]) for name in names)
         empty = empty and not holds_other_content(row, (*names, *ANSWERED))
