@@ -203,7 +203,7 @@ WRITTEN = Check(
         "at least 2 % of 32 or more answers are empty, and call no tool, or are in another column "
         "than the rest, or in none",
         "of fewer rows, three and a quarter of all have such a fault of their own",
-        "at least 2 % of the answers, of all rows of a file, hold tokens such as </s> and <|im_end|>",
+        "at least 2 % of the answers hold tokens such as </s> and <|im_end|>",
         "0.5 to 10 % of the prompts, documents or chats have an empty text of the user",
         "the first row of a table is one of its rows by the kinds of its columns",
         "at least 2 % of the values of a column differ from another one by a dot behind them",
