@@ -443,7 +443,7 @@ WHOLE: dict[str, tuple[list[dict[str, Any]], str, Status, str]] = {
     "files": (lines_of(["eye_00.png", "0.0"], lambda n: [f"eye_{n}.png", n % 2 / 2]), "r.csv",
               Status.WARN, "no header"),
     "years": (lines_of(["2019", "2020"], lambda n: [n, n + 5]), "r.csv", Status.PASS, ""),
-    "options": (lines_of(["Cats", "Dogs"], lambda n: ["Cats" * (n % 2), "Dogs" * (n % 3 == 0)]),
+    "options": (lines_of(["Cats", "Dogs"], lambda n: ["Cats" * (n % 2), "Dogs" * (1 - n % 2)]),
                 "r.csv", Status.PASS, ""),
     "no prompt": ([{"prompt": said() if n % 40 else " ", "completion": said()} for n in range(400)],
                   "r.jsonl", Status.WARN, "nothing in prompt"),
