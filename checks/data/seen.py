@@ -17,7 +17,7 @@ CLEAR, CLEARLY = 3, 0.25
 """Rows with a fault of their own, and their share, from which on fewer than FEW are enough: what a
 row holds is no chance of the sample. Our own numbers."""
 NOTHING = "nothing was read, see DAT018"
-UNTRAINED = "there is no training split"
+UNTRAINED = "no training split was given"
 TEXTS = "texts were read, not their tokens: --tokenizer DIR adds them"
 
 
@@ -39,7 +39,8 @@ def of_splits(data: Data, judge: Callable[[Split], list[Verdict]]) -> list[Verdi
 
 def no_training(data: Data) -> Verdict:
     """Why a check of the training split has nothing: there is none, or it was not read."""
-    return skip(UNTRAINED) if any(each.rows for each in data.splits) else unknown(NOTHING)
+    read = any(each.rows for each in data.splits)
+    return skip(UNTRAINED) if read and data.split() is None else unknown(NOTHING)
 
 
 def of_tokens(judge: Callable[[Data], Verdict]) -> Callable[[Data], Verdict]:

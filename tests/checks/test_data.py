@@ -783,3 +783,13 @@ def test_the_remedy_for_equal_samples_is_that_of_their_cause(drawn: bool, word: 
     found = verdict("DAT011", data(workers=twins))
     assert found.status is Status.WARN
     assert word in (found.fix or CHECKS["DAT011"].fix)
+
+
+def test_a_training_split_that_was_not_read_is_unknown_beside_an_evaluation() -> None:
+    (train,) = data().splits
+    of_eval = msgspec.structs.replace(train, name="eval")
+    unread = msgspec.structs.replace(train, rows=0)
+    for splits, status in (((of_eval,), Status.SKIP), ((unread, of_eval), Status.UNKNOWN)):
+        facts = msgspec.structs.replace(data(), splits=splits, repeats=None)
+        assert verdict("DAT008", facts).status is status
+        assert verdict("DAT009", facts).status is status

@@ -494,4 +494,4 @@ def test_files_of_an_evaluation_alone_are_compared(
     found = verdicts(str(tmp_path), monkeypatch)
     assert found["DAT008"].status is Status.NOTE
     assert found["DAT008"].summary.startswith("30 of 120")
-    assert "no training split" in found["DAT009"].summary
+    assert "no training split was given" in found["DAT009"].summary
