@@ -120,7 +120,7 @@ def _unseen(split: Split) -> Verdict:
         return worst(*found)
     if split.agreement is None and split.labels is None and split.texts is None:
         return skip("no inputs with targets were read")
-    return passed("no target was found in its input", split)
+    return passed("no relation of this kind between inputs and targets", split)
 
 
 def _visible(labels: Labels | None) -> Verdict | None:

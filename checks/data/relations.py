@@ -23,6 +23,8 @@ class Meaning:
     """Share from which on it is a warning, below that it is nothing. Our own numbers."""
     noted: bool = False
     """It may be meant: a note."""
+    noted_below: bool = False
+    """Below that share it is a note."""
     broken: bool = False
     """The training ends at the first such row: a failure."""
     by_row: bool = False
@@ -41,8 +43,13 @@ def verdicts(relations: Iterable[Relation], meanings: Meanings) -> list[Verdict]
     return [
         _verdict(each, meanings[each.kind])
         for each in relations
-        if each.kind in meanings and each.part >= meanings[each.kind].least * each.whole
+        if each.kind in meanings
+        and (often(each, meanings[each.kind]) or (meanings[each.kind].noted_below))
     ]
+
+
+def often(relation: Relation, meaning: Meaning) -> bool:
+    return relation.part >= meaning.least * relation.whole
 
 
 def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
@@ -63,7 +70,7 @@ def _judged(relation: Relation, meaning: Meaning) -> Verdict:
         return note(text, fix=meaning.fix) if meaning.noted else observed(text, 64, fix=meaning.fix)
     whole = split + share(relation.part, relation.whole, text)
     where = f": {rows(relation.rows, relation.lines)}" if relation.rows else ""
-    if meaning.noted:
+    if meaning.noted or not often(relation, meaning):
         return note(f"{whole}{where}", fix=meaning.fix)
     if meaning.broken:
         return fail(f"{whole}{where}", fix=meaning.fix)

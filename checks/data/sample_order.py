@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.data.agreement_meanings import MEANINGS
 from doctor.checks.data.relations import Meanings, verdicts
-from doctor.checks.data.seen import NOTHING, observed, passed, rows, share
+from doctor.checks.data.seen import no_training, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_batches import Mixing
 from doctor.facts.data_rows import RelationKind
@@ -22,7 +22,7 @@ SORTED = 0.75
 def mixed(data: Data) -> Verdict:
     split = data.split()
     if split is None or not split.rows:
-        return unknown(NOTHING)
+        return no_training(data)
     mixing = split.mixing
     if mixing is None or not mixing.samples:
         return skip("the training loader gives neither tokens nor tensors, or too long rows")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
-from doctor.checks.data.seen import FEW, NOTHING, each_split, observed, passed, rows, share
+from doctor.checks.data.seen import FEW, each_split, no_training, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Overlap, Repeats, RowPairs
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, skip, unknown, warn
@@ -136,15 +136,14 @@ DISJOINT = Check(
 def distinct(data: Data) -> Verdict:
     repeats = data.repeats
     if repeats is None:
-        return unknown(NOTHING)
+        return no_training(data)
     if isinstance(repeats, Unknown):
         return unknown(repeats.reason)
     if not repeats.telling:
         return _too_short(repeats)
     compared = f"{repeats.rows:,} rows compared"
-    if repeats.short > repeats.telling:
-        compared = f"{repeats.telling:,} rows compared, {repeats.short:,} are too short to tell"
-    train = data.split()
+    compared += f", {repeats.short:,} are too short to tell" * bool(repeats.short)
+    train = data.split() or data.split("eval")
     word = "line" if train is not None and train.lines else "row"
     pairs = _pairs(repeats.pairs, word, word)
     if repeats.conflicting >= max(1, CONFLICTING * repeats.labelled) and repeats.labelled:
@@ -251,7 +250,6 @@ PREFERRED = Check(
     owner=Owner.JOB,
     judge=preferred,
     limits="that chosen answers are better, where the rows have no scores.",
-    sources=("trl-3857",),
 )
 
 

@@ -17,6 +17,7 @@ CLEAR, CLEARLY = 3, 0.25
 """Rows with a fault of their own, and their share, from which on fewer than FEW are enough: what a
 row holds is no chance of the sample. Our own numbers."""
 NOTHING = "nothing was read, see DAT018"
+UNTRAINED = "no training split was given"
 TEXTS = "texts were read, not their tokens: --tokenizer DIR adds them"
 
 
@@ -34,6 +35,12 @@ def of_splits(data: Data, judge: Callable[[Split], list[Verdict]]) -> list[Verdi
     if len(read) == 1:
         return judge(read[0])
     return [_named(split.name, verdict) for split in read for verdict in judge(split)]
+
+
+def no_training(data: Data) -> Verdict:
+    """Why a check of the training split has nothing: there is none, or it was not read."""
+    read = any(each.rows for each in data.splits)
+    return skip(UNTRAINED) if read and data.split() is None else unknown(NOTHING)
 
 
 def of_tokens(judge: Callable[[Data], Verdict]) -> Callable[[Data], Verdict]:

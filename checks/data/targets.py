@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
-from doctor.checks.data.seen import NOTHING, of_tokens, read_of
+from doctor.checks.data.seen import no_training, of_tokens, read_of
 from doctor.facts.data import Data, Labels, Offset, Split
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
 
@@ -16,7 +16,7 @@ FEW = 16
 def next_token(data: Data) -> Verdict:
     split = data.split()
     if split is None or not split.rows:
-        return unknown(NOTHING)
+        return no_training(data)
     labels = split.labels
     if labels is None or not labels.trained:
         return skip("no label is a token of its row")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
-from doctor.checks.data.seen import NOTHING, each_split, observed, of_tokens, passed
+from doctor.checks.data.seen import each_split, no_training, observed, of_tokens, passed
 from doctor.facts.data import Data, Labels, Offset, Split
 from doctor.facts.data_batches import Inputs
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, skip, unknown, warn
@@ -143,7 +143,7 @@ SCALED = Check(
 def bounded(data: Data) -> Verdict:
     split = data.split()
     if split is None or not split.rows:
-        return unknown(NOTHING)
+        return no_training(data)
     if split.labels is None or split.labels.objective != "next token":
         return skip("no label is a token of its row")
     joined = verdicts(split.relations, MEANINGS)

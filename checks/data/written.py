@@ -20,7 +20,9 @@ ESCAPED = 0.2
 
 
 def well_written(data: Data) -> Verdict:
-    found = [*of_splits(data, _well_written), *verdicts(data.relations, MEANINGS)]
+    known = any(each.texts and _is_faulty(each.texts) for each in data.splits)
+    relations = [each for each in data.relations if each.kind != "answer empty" or not known]
+    found = [*of_splits(data, _well_written), *verdicts(relations, MEANINGS)]
     return worst(*found, numbered=True)
 
 
@@ -30,7 +32,11 @@ def _well_written(split: Split) -> list[Verdict]:
         return [skip("TARGET has no rows of a file or a table")]
     faults = (_escaped, _garbled, _replaced, _asked, _pages, _columns)
     looked = [_empty(texts, split), *(fault(texts) for fault in faults)]
-    answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
+    answers = (
+        share(texts.empty, texts.answers, "answers empty")
+        if texts.answers
+        else "no such fault is frequent"
+    )
     return [each for each in looked if each is not None] or [passed(answers, split)]
 
 
@@ -119,8 +125,12 @@ def _columns(texts: RowTexts) -> Verdict | None:
     return None
 
 
+def _is_faulty(texts: RowTexts) -> bool:
+    return bool(texts.empty) and texts.empty >= FAULTY * texts.answers
+
+
 def _empty(texts: RowTexts, split: Split) -> Verdict | None:
-    if not texts.empty or texts.empty < FAULTY * texts.answers:
+    if not _is_faulty(texts):
         return None
     text = share(texts.empty, texts.answers, "answers are empty or white space")
     if texts.marked_by:
@@ -140,8 +150,8 @@ PAGES = (
 )
 EMPTY = "Drop the rows without an answer, or generate their answers again."
 GARBLED = (
-    "Export the rows again as UTF-8, or repair each text once: "
-    "text.encode('cp1252').decode('utf-8')."
+    "Export the rows again as UTF-8, or repair each of these texts once: "
+    "b''.join(c.encode('latin-1' if ord(c) < 256 else 'cp1252') for c in text).decode('utf-8')."
 )
 LEAK = (
     "Leave this column out of the features, also as a mark that it is missing, unless it is known "
@@ -177,6 +187,10 @@ WRITTEN = Check(
     notes=(
         "all chats end with a message of the user, as prompts do",
         "the names of a table's columns look like a row of it",
+        "fewer than 2 % of the answers are empty or hold the tokens of a template, or fewer than "
+        "0.5 % of the prompts are empty",
+        "no prompt, or more than 10 % of them, has a text; inputs are N/A where most are empty",
+        "labels are whole numbers far beyond the number of classes",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
         "one group of rows is some power of ten above or below all others, which are alike",
@@ -189,6 +203,10 @@ WRITTEN = Check(
         "at least 2 % of 32 or more answers are empty, and call no tool, or are in another column "
         "than the rest, or in none",
         "of fewer rows, three and a quarter of all have such a fault of their own",
+        "at least 2 % of the answers hold tokens such as </s> and <|im_end|>",
+        "0.5 to 10 % of the prompts, documents or chats have an empty text of the user",
+        "the first row of a table is one of its rows by the kinds of its columns",
+        "at least 2 % of the values of a column differ from another one by a dot behind them",
         "a row has nothing in any column, or no class or text where at least 90 % have one",
         "at least 20 % of free answers, of pairs and chats, are one text",
         "at least 30 % of the prompts begin with the number of a list",

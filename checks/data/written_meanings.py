@@ -9,6 +9,7 @@ SPANS = (
     "where both "
     "were shifted: by cleaning, by bytes, or by an end that is included."
 )
+EMPTY_ROWS = "Drop these rows, or fill them in: there is nothing to learn an answer from."
 MEANINGS: Meanings = {
     "prompt begins answer": Meaning(
         "answers begin with their whole prompt",
@@ -60,6 +61,68 @@ MEANINGS: Meanings = {
         "the table seems to have no header: its first row was read as the names of the columns",
         "Name the columns where it is read: names= of pandas.read_csv, column_names= of "
         "load_dataset. Else its first row is lost.",
+        single=True,
+        noted=True,
+    ),
+    "first row is data": Meaning(
+        "the table has no header: its first row, which is of the same kinds as the rows below it, "
+        "was read as the names of the columns",
+        "Write a line with the names of the columns above it, or give them where it is read: "
+        "header=None, names=[...] of pandas.read_csv, column_names=[...] of load_dataset. Else its "
+        "first row is lost.",
+        single=True,
+    ),
+    "nothing asked": Meaning(
+        "rows have nothing in {fields}, and no other text or picture",
+        EMPTY_ROWS,
+        least=0.005,
+        by_row=True,
+        noted_below=True,
+    ),
+    "nothing asked in many": Meaning(
+        "rows have nothing in {fields}, and no other text or picture",
+        "Fill it in from the source, unless texts are to be learned without a prompt.",
+        noted=True,
+        least=0.0,
+    ),
+    "user message empty": Meaning(
+        "chats have an empty message of the user",
+        EMPTY_ROWS,
+        least=0.005,
+        by_row=True,
+        noted_below=True,
+    ),
+    "answer empty": Meaning(
+        "answers are empty, white space, or N/A, nan or <noinput> alone",
+        "Drop the rows without an answer, or generate their answers again.",
+        least=0.02,
+        by_row=True,
+        noted_below=True,
+    ),
+    "input stands in": Meaning(
+        "inputs are N/A, None, <noinput> or the like, where most rows have none",
+        "Write the empty text for no input in all rows: the words become a part of the prompt.",
+        noted=True,
+        least=0.0,
+    ),
+    "tokens in answer": Meaning(
+        "answers hold the tokens of a template as text, such as </s>, <|endoftext|> or <|im_end|>",
+        "Cut each answer at its first such token, or remove the tokens, unless the answer explains "
+        "them: a tokenizer that knows them ends the answer there, another one trains on letters.",
+        least=0.02,
+        by_row=True,
+        noted_below=True,
+    ),
+    "class ends otherwise": Meaning(
+        "values of {fields} differ from another one by a sign behind them alone, as a dot",
+        "Bring the classes to one spelling before they are numbered: value.strip().rstrip('.').",
+        least=0.02,
+    ),
+    "labels far apart": Meaning(
+        "{fields} has {0} different whole numbers, from {1} to {2}: cross_entropy takes classes "
+        "from 0 to {0} - 1",
+        "If they are classes, number them anew and keep the map: "
+        "{value: number for number, value in enumerate(sorted(set(labels)))}.",
         single=True,
         noted=True,
     ),

@@ -359,7 +359,7 @@ def test_short_rows_are_not_judged_and_counted() -> None:
     mixed = Repeats(rows=100, telling=40, short=60)
     found = verdict("DAT008", msgspec.structs.replace(data(), repeats=mixed))
     assert found.status is Status.PASS
-    assert "40 rows compared, 60 are too short" in found.summary
+    assert "100 rows compared, 60 are too short" in found.summary
 
 
 def test_rows_that_differ_when_read_again_are_unknown() -> None:
@@ -616,25 +616,25 @@ SHORT = Spellings(column="mood", values=7, classes=2, minor=30, short=2, pairs=(
         ({"answers": 9, "empty": 2}, Status.NOTE, "9 were read"),
         ({"answers": 9, "empty": 3}, Status.WARN, "3 of 9 answers"),
         ({"garbled": 240, "garbled_rows": (0,)}, Status.WARN, "another encoding"),
-        ({"garbled": 2}, Status.PASS, "no answers"),
+        ({"garbled": 2}, Status.PASS, "no such fault is frequent"),
         ({"replaced": 240, "replaced_rows": (0,)}, Status.WARN, "U+FFFD"),
         ({"replaced": 5, "replaced_rows": (0,)}, Status.NOTE, "U+FFFD"),
-        ({"replaced": 1}, Status.PASS, "no answers"),
+        ({"replaced": 1}, Status.PASS, "no such fault is frequent"),
         ({"replaced_beside": 240, "replaced_beside_rows": (0,)}, Status.NOTE, "a prompt"),
         ({"spellings": (SPELLED,)}, Status.WARN, "row 0 and row 6"),
         ({"spellings": (SPELLED,)}, Status.WARN, "by case or space: row"),
         ({"spellings": (SHORT,)}, Status.WARN, "by case, space or their beginning"),
-        ({"rows": 20, "spellings": (SPELLED,)}, Status.PASS, "no answers"),
+        ({"rows": 20, "spellings": (SPELLED,)}, Status.PASS, "no such fault is frequent"),
         ({"chats": 240, "asked": 40, "asked_rows": (1,)}, Status.WARN, "row 1"),
         ({"chats": 240, "asked": 240}, Status.NOTE, "prompts without answers"),
-        ({"chats": 240, "asked": 2}, Status.PASS, "no answers"),
+        ({"chats": 240, "asked": 2}, Status.PASS, "no such fault is frequent"),
         ({"documents": 240, "pages": 12, "page_rows": (3,)}, Status.WARN, "12 of 240 documents"),
-        ({"documents": 240, "pages": 2}, Status.PASS, "no answers"),
+        ({"documents": 240, "pages": 2}, Status.PASS, "no such fault is frequent"),
         ({"leaks": (FILLED,)}, Status.WARN, "that alone says their churned"),
         ({"cuts": (CUT,)}, Status.WARN, "60 of 240 texts of output end at 400 characters"),
         ({"sentinels": (MISSING,)}, Status.WARN, "9 of 240 values of wind are -999"),
         ({"sentinels": (LARGEST,)}, Status.NOTE, "9 of 240 values of wind are 999"),
-        ({}, Status.PASS, "no answers"),
+        ({}, Status.PASS, "no such fault is frequent"),
     ],
 )
 def test_rows_as_they_are_written(texts: dict[str, Any], status: Status, word: str) -> None:
@@ -783,3 +783,13 @@ def test_the_remedy_for_equal_samples_is_that_of_their_cause(drawn: bool, word: 
     found = verdict("DAT011", data(workers=twins))
     assert found.status is Status.WARN
     assert word in (found.fix or CHECKS["DAT011"].fix)
+
+
+def test_a_training_split_that_was_not_read_is_unknown_beside_an_evaluation() -> None:
+    (train,) = data().splits
+    of_eval = msgspec.structs.replace(train, name="eval")
+    unread = msgspec.structs.replace(train, rows=0)
+    for splits, status in (((of_eval,), Status.SKIP), ((unread, of_eval), Status.UNKNOWN)):
+        facts = msgspec.structs.replace(data(), splits=splits, repeats=None)
+        assert verdict("DAT008", facts).status is status
+        assert verdict("DAT009", facts).status is status

@@ -418,7 +418,7 @@ def test_a_copy_with_another_date_is_one(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 HEADS = {
-    "none": (["3", said(9), said(9)], Status.NOTE),
+    "none": (["3", said(9), said(9)], Status.WARN),
     "names": (["class", "title", "text"], Status.PASS),
     "questions": (["How old are you", "Please describe your last visit in some detail", "Remarks"],
                   Status.PASS),
@@ -432,3 +432,66 @@ def test_a_table_without_a_header(
     names, status = HEADS[name]
     rows = [dict(zip(names, (str(n % 4 + 1), said(9), said(9)), strict=True)) for n in range(99)]
     assert judged(rows, tmp_path / "r.csv", monkeypatch)["DAT021"].status is status
+
+
+def lines_of(names: list[str], row: Callable[[int], list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(names, row(n), strict=True)) for n in range(99)]
+
+
+EMPTY = {"prompt": "", "completion": SAME}
+WHOLE: dict[str, tuple[list[dict[str, Any]], str, Status, str]] = {
+    "files": (lines_of(["eye_00.png", "0.0"], lambda n: [f"eye_{n}.png", n % 2 / 2]), "r.csv",
+              Status.WARN, "no header"),
+    "years": (lines_of(["2019", "2020"], lambda n: [n, n + 5]), "r.csv", Status.PASS, ""),
+    "options": (lines_of(["Cats", "Dogs"], lambda n: ["Cats" * (n % 2), "Dogs" * (1 - n % 2)]),
+                "r.csv", Status.PASS, ""),
+    "no prompt": ([{"prompt": said() if n % 40 else " ", "completion": said()} for n in range(400)],
+                  "r.jsonl", Status.WARN, "nothing in prompt"),
+    "never a prompt": ([{**EMPTY, "completion": said()} for _ in range(99)], "r.jsonl",
+                       Status.NOTE, "nothing in prompt"),
+    "no input": ([{"instruction": said(), "input": "", "output": said()} for _ in range(99)],
+                 "r.jsonl", Status.PASS, ""),
+    "silent user": ([chat(("user", said() if n % 40 else ""), ("assistant", said()))
+                     for n in range(400)], "r.jsonl", Status.WARN, "empty message of the user"),
+    "late answers": ([{"prompt": said(), "completion": said() if n < 390 else "N/A"}
+                      for n in range(400)], "r.jsonl", Status.WARN, "answers are empty"),
+    "one answer": ([{"prompt": said(), "completion": said() if n < 399 else ""}
+                    for n in range(400)], "r.jsonl", Status.NOTE, "answers are empty"),
+    "n/a as a class": ([{"prompt": said(), "completion": ("yes", "no", "N/A")[n % 3]}
+                        for n in range(99)], "r.jsonl", Status.PASS, ""),
+    "tokens": ([{"prompt": said(), "response": said() + "</s>" * (n % 20 == 0)}
+                for n in range(99)], "r.jsonl", Status.WARN, "tokens of a template"),
+    "rendered": ([{"prompt": said(), "response": said() + "</s>"} for n in range(99)], "r.jsonl",
+                 Status.PASS, ""),
+    "a dot": ([{"age": n, "income": ("<=50K", ">50K")[n % 2] + "." * (n > 300)}
+               for n in range(400)], "r.csv", Status.WARN, "a sign behind them"),
+    "other signs": ([{"age": n, "grade": ("Pass+", "Pass-", "Pass")[n % 3]} for n in range(99)],
+                    "r.csv", Status.PASS, ""),
+    "ids as labels": ([{"text": said(), "label": 140 + 97 * (n % 20)} for n in range(200)],
+                      "r.jsonl", Status.NOTE, "from 140 to 1,983"),
+    "numbered labels": ([{"text": said(), "label": n % 20} for n in range(200)], "r.jsonl",
+                        Status.PASS, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_the_whole_file_shows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, file, status, word = WHOLE[name]
+    found = judged(rows, tmp_path / file, monkeypatch)["DAT021"]
+    assert found.status is status, found.summary
+    assert word in found.summary
+
+
+def test_files_of_an_evaluation_alone_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"text": f"{n} {SAME}", "label": n % 2} for n in range(60)]
+    for name in ("valid", "test"):
+        judged(rows, tmp_path / f"{name}.csv", monkeypatch)
+        rows = [*rows[:30], *({**row, "text": f"{row['text']} {SAME}"} for row in rows[30:])]
+    found = verdicts(str(tmp_path), monkeypatch)
+    assert found["DAT008"].status is Status.NOTE
+    assert found["DAT008"].summary.startswith("30 of 120")
+    assert "no training split was given" in found["DAT009"].summary

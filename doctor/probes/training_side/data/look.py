@@ -137,6 +137,8 @@ class Look:
         observing.attempt(lambda: note(shards=files.shards(sources)), None)
         train = next((each for each in sources if each.name == "train"), None)
         other = next((each for each in sources if each.name == "eval"), None)
+        if train is None and other is not None and other.by_row:  # files of an evaluation alone
+            train, other = other, None
         if train is None or (other is None and not self.request.get("repeats", True)):
             return
         if other is not None:
@@ -144,7 +146,8 @@ class Look:
         seconds = float(self.request["seconds"])
         with wire.stage("compare rows"):
             try:
-                written = written_rows.WrittenRows(files.are_cells(train.items))
+                split = "" if train.name == "train" else train.name
+                written = written_rows.WrittenRows(files.are_cells(train.items), split)
                 values, pairs = row_values.RowValues(train, self.steps), joined.Joined()
                 add = written.add if train.by_row else values.add
 

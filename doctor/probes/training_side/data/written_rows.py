@@ -14,7 +14,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 from ..foreign import Foreign, containers, observing
 from . import row_contents
 from .chats import ROLES, asked_of, messages_of, told_of, with_names
+from .class_names import ClassNames
 from .columns import is_blank
+from .empty_texts import EmptyTexts
 from .exchanged_columns import ExchangedColumns
 from .forms import Forms, kind_of
 from .given_answers import BEFORE
@@ -75,7 +77,7 @@ class WrittenRows:
         self._paired = 0
         self._parts = (GroupUnits(), RowSpans(), StandIns(of_cells), ExchangedColumns(),
                        ListNumbers(), MissingCells(), OtherAnswers(), RowNames(of_cells),
-                       Forms())  # fmt: skip
+                       Forms(), EmptyTexts(), ClassNames())  # fmt: skip
         self._ended: Set[int] = set()
         self._documents: Set[bytes] = set()
         self._kinds: Dict[str, Dict[str, List[int]]] = {}
