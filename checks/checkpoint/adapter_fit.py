@@ -16,6 +16,9 @@ from doctor.judge.combine import worst
 SMALL_B = 1e-3
 """Of lora_B: at 1e-4, ten steps of Adam; at the 5e-6 of preference tuning, 200 steps."""
 
+LEARNED = 0.8
+"""Of the first loss, what no noise of a run without any update comes down to. Our own number."""
+
 ARGUMENTS = "training_args.bin"
 
 
@@ -94,8 +97,13 @@ def _untrained(checkpoint: Checkpoint, lora: LoraFit) -> Verdict | None:
     zero = f"all {lora.b_tensors:,} tensors lora_B are zero, as they are initialized"
     steps = length_of_run(checkpoint)
     if steps and steps >= MIN_STEPS:
-        text = f"{zero}, after {steps:,} steps: the adapter was not trained"
-        return fail(text, fix=UNTRAINED_FIX)
+        history, after = checkpoint.training.history, f"{zero}, after {steps:,} steps"
+        if history and history.losses and lora.others == 0 and not lora.unsaved:
+            first, _, now = history.losses
+            if now <= LEARNED * first:
+                text = f"{after} in which the loss fell from {first:.3g} to about {now:.3g}: what"
+                return fail(f"{text} was saved are the initial values", fix=UNGATHERED_FIX)
+        return fail(f"{after}: the adapter was not trained", fix=UNTRAINED_FIX)
     if steps:
         return note(f"{zero}, after {steps:,} steps; {MIN_STEPS} required for a verdict")
     text = f"{zero}; the length of the run is not recorded"
@@ -153,6 +161,14 @@ SOME_ZERO_FIX = (
 UNTRAINED_FIX = (
     "Check that the optimizer was created from the parameters of the model that get_peft_model "
     "returned, and print lora_B.grad after backward()."
+)
+UNGATHERED_FIX = (
+    "Save the adapter of the model that is trained, gathered from all ranks under ZeRO-3 or FSDP: "
+    "accelerator.unwrap_model(model).save_pretrained(path, "
+    "state_dict=accelerator.get_state_dict(model)), with get_state_dict called on every rank. Take "
+    "the weights of this run from its engine's checkpoint (zero_to_fp32.py), if there is one. If "
+    "lora_B is zero in memory, too, other weights were trained: create the optimizer from the "
+    "parameters of the model that get_peft_model returned."
 )
 
 
@@ -236,7 +252,7 @@ ADAPTER = Check(
         "lora_alpha is 0",
         "a tensor holds no value",
         "adapter_config.json is missing",
-        "every lora_B is zero after 10 or more steps",
+        "every lora_B is zero after 10 or more steps, whether or not the loss fell in them",
         "no tensor is a factor of LoRA, a module lacks one, or peft does not look for their names",
     ),
     fix=TARGETS_FIX,

@@ -168,7 +168,8 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     if not problems:
         return ok(_complete(checkpoint), seconds=checkpoint.seconds)
     first = problems[0]
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    others = len(problems) - 1 - (first.kind == "unfinished")  # it names the next
+    more = f" (and {others} more)" if others > 0 else ""
     summary = f"{first.message}{more}; valid headers and all shards of the index required"
     pointer = "git-LFS" in first.text and "://" not in checkpoint.path
     commands = ("git lfs install", _fetch(checkpoint)) if pointer else ()

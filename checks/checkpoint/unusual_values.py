@@ -53,9 +53,9 @@ ZEROS_FIX = (
     "a file of the right checksum, they were never trained or are initialized so on purpose."
 )
 NO_WEIGHTS_FIX = (
-    "Take the weights from an earlier save or from their source. If a script of yours wrote the "
-    "file, write it again from the model after its weights were loaded, gathered and merged, and "
-    "print a weight's abs().max() before saving."
+    "Take the weights from an earlier save or from their source. If a run wrote the file, read its "
+    "list of missing weights at the beginning: a checkpoint with LoRA's names must be merged "
+    "first. Print a weight's abs().max() after loading, and before saving once it is gathered."
 )
 SECOND_FIX = (
     "transformers, peft and diffusers load the safetensors, programs that open the .bin file the "

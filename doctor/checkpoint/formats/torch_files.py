@@ -106,6 +106,7 @@ def _shard(source: Source, file: str) -> Shard:
         unread=tree.nested_unread,
         optimizer=optimizer,
         step=tree.step(),
+        epoch=tree.epoch(),
         scale=tree.scale(),
         writer=tree.writer(),
         named_sizes=named_sizes(top),

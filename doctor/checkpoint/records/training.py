@@ -130,6 +130,8 @@ class Training(Section, frozen=True, kw_only=True):
 
     steps: int | None = None
     """Steps that the run had taken, by trainer_state.json or the checkpoint's own counter."""
+    epoch: int = 0
+    """By the checkpoint's own counter; 0: it has none."""
     history: History | None = None
     idle_averages: tuple[str, ...] = ()
     """Counters of updates of averages of the weights that are 0."""
