@@ -78,6 +78,9 @@ def _fitting(lora: LoraFit) -> Verdict:
     if lora.zero_b and not all("expert" in name for name in lora.zero_names):
         text = f"{lora.zero_b:,} of {lora.b_tensors:,} tensors lora_B are zero, as they are"
         return warn(f"{text} initialized: {listed(list(lora.zero_names), 2)}", fix=SOME_ZERO_FIX)
+    if lora.foreign:
+        text = f"rank {lora.rank}; all modules are called as {lora.foreign}, with a name between"
+        return note(f"{text} the layer and self_attn, as a wrapper puts it there", fix=FOREIGN_FIX)
     alpha = "" if lora.alpha is None else f", alpha {lora.alpha:g}"
     return ok(f"rank {lora.rank}{alpha}, {lora.b_tensors:,} modules{_small(lora)}")
 
@@ -98,11 +101,12 @@ def _untrained(checkpoint: Checkpoint, lora: LoraFit) -> Verdict | None:
     steps = length_of_run(checkpoint)
     if steps and steps >= MIN_STEPS:
         history, after = checkpoint.training.history, f"{zero}, after {steps:,} steps"
-        if history and history.losses and lora.others == 0 and not lora.unsaved:
-            first, _, now = history.losses
-            if now <= LEARNED * first:
-                text = f"{after} in which the loss fell from {first:.3g} to about {now:.3g}: what"
-                return fail(f"{text} was saved are the initial values", fix=UNGATHERED_FIX)
+        if history and history.loss_ends and not (lora.others or lora.unsaved):
+            first, last = history.loss_ends
+            if last <= LEARNED * first:
+                text = f"{after} in which the loss fell from {first:.3g} to {last:.3g}: it trained"
+                text = f"{text}, and this save holds the initial values"
+                return fail(text, fix=UNGATHERED_FIX)
         return fail(f"{after}: the adapter was not trained", fix=UNTRAINED_FIX)
     if steps:
         return note(f"{zero}, after {steps:,} steps; {MIN_STEPS} required for a verdict")
@@ -144,6 +148,11 @@ UNSAVED_FIX = (
 NO_CONFIG_FIX = (
     "Copy adapter_config.json from another save of this adapter: without it neither rank, alpha "
     "nor base are known, and peft loads nothing."
+)
+FOREIGN_FIX = (
+    "Where the base has no module of this name, peft passes over these tensors: save the adapter "
+    "again after the wrapper is taken off the layers, or rename the tensors, "
+    "name.replace('.inner.', '.') for a wrapper called inner. Where it has, nothing is wrong."
 )
 NO_FACTORS_FIX = (
     "Save the adapter with PeftModel.save_pretrained, or move the weights of the whole model to a "
@@ -240,6 +249,7 @@ ADAPTER = Check(
     notes=(
         "every lora_B is zero after fewer than 10 steps",
         "every lora_B is zero, and no file shows that it was trained",
+        "in all modules a name lies between the layer and self_attn, as of a wrapper",
     ),
     warns=(
         "target_modules names modules without tensors, or tensors lie in others",

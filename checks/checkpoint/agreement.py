@@ -43,7 +43,9 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
 
 
 OWN_LAYOUTS = ("one PyTorch file", "one .ckpt file")
-PLAIN_ROWS = frozenset({"t5", "mt5", "umt5", "gpt2", "gptj", "gpt_neox", "bert", "roberta", "bloom"})
+PLAIN_ROWS = frozenset(
+    {"t5", "mt5", "umt5", "gpt2", "gptj", "gpt_neox", "bert", "roberta", "bloom"}
+)
 """model_types beside LLAMA_LIKE whose embedding has vocab_size rows exactly."""
 
 

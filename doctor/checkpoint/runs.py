@@ -141,7 +141,9 @@ def _row(name: str, checkpoint: Checkpoint | Unknown) -> Sibling:
         moments=state.moments if state else {},
         entries=state.entries if state else 0,
         nonzero_moments=state.nonzero_moments if state else 0,
-        problems=sum(each.kind not in ("note", "other-device") for each in checkpoint.problems),
+        problems=sum(
+            each.kind not in ("note", "misspelled", "other-device") for each in checkpoint.problems
+        ),
         damaged=any(problem.kind in BROKEN for problem in checkpoint.problems),
         reason=checkpoint.not_inspectable or "no weights" * _is_empty(checkpoint),
     )
