@@ -152,7 +152,7 @@ NO_CONFIG_FIX = (
 FOREIGN_FIX = (
     "Where the base has no module of this name, peft passes over these tensors: save the adapter "
     "again after the wrapper is taken off the layers, or rename the tensors, "
-    "name.replace('.inner.', '.') for a wrapper called inner. Where it has, nothing is wrong."
+    "name.replace('.NAME.', '.'). Where it has, nothing is wrong."
 )
 NO_FACTORS_FIX = (
     "Save the adapter with PeftModel.save_pretrained, or move the weights of the whole model to a "

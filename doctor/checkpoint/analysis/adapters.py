@@ -24,8 +24,8 @@ _LORA = re.compile(
 )
 
 _NESTED = re.compile(r"\.layers\.\d+\.(?:(\w+)\.)?self_attn\.")
-SHARED = ("shared_transf", "shared_transformer")
-"""What Zamba's layers have there."""
+SHARED = ("shared_transf", "shared_transformer", "self_attn")
+"""What layers of Zamba and others have there."""
 
 LEAD = "base_model.model."
 
