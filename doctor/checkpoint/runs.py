@@ -98,7 +98,7 @@ def _unfinished(rows: list[Sibling], problems: tuple[Problem, ...]) -> list[Prob
     whole = next((row.name for row in reversed(rows) if row.is_whole), "")
     text = f"{whole} is the last whole one" if whole else "no other of the run is whole either"
     found = next((each.message for each in problems if each.kind in BROKEN), "lacks files")
-    why = "holds no weights" if last.reason else f"is not whole: {found}"
+    why = "holds no weights" if last.reason else f"is not whole ({found})"
     return [Problem(kind="unfinished", file=last.name, text=f"{why}; {text}")]
 
 
