@@ -155,11 +155,12 @@ SLIPS = re.compile(
 
 
 def _misspelled(file: str, top: Iterable[object]) -> Iterator[Problem]:
-    """Keys that are one slip away from a state_dict's."""
+    """The first key that is one slip away from a state_dict's."""
     for key in top:
         if type(key) is str and (match := SLIPS.fullmatch(key)):
             text = f"has the key {shown(key, 80)}, and {shown(match[1], 80)}state_dict is usual"
             yield Problem(kind="misspelled", file=shown(file), text=text)
+            return
 
 
 def _further(file: str, tensors: Sequence[Tensor]) -> Iterator[Problem]:
