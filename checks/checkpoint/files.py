@@ -176,7 +176,7 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     if not problems:
         return ok(_complete(checkpoint), seconds=checkpoint.seconds)
     first = problems[0]
-    others = len(problems) - 1 - (first.kind == "unfinished")  # it names the next
+    others = sum(each.message not in first.text for each in problems[1:])
     more = f" (and {others} more)" if others > 0 else ""
     summary = f"{first.message}{more}; valid headers and all shards of the index required"
     pointer = "git-LFS" in first.text and "://" not in checkpoint.path

@@ -28,7 +28,8 @@ def problems_of(
     yield from disagreements(layout.index, layout.weight_map, contents.shards)
     yield from sizes_differ(layout.index, layout.total_size, layout.weight_map, contents.shards)
     yield from rank_problems(layout.directory) if one_of_several(layout) else ()
-    own = [tensor for tensor in tensors if tensor.file in layout.files]  # not of an engine beside
+    files = {*layout.files}
+    own = [each for each in tensors if not layout.groups or each.file in files]  # no engine's
     yield from _without_values(layout, contents, own, described)
     yield from _pointers(layout)
 
