@@ -176,7 +176,8 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     if not problems:
         return ok(_complete(checkpoint), seconds=checkpoint.seconds)
     first = problems[0]
-    others = sum(each.message not in first.text for each in problems[1:])
+    named = first.kind == "unfinished" and any(each.message in first.text for each in problems[1:])
+    others = len(problems) - 1 - named
     more = f" (and {others} more)" if others > 0 else ""
     summary = f"{first.message}{more}; valid headers and all shards of the index required"
     pointer = "git-LFS" in first.text and "://" not in checkpoint.path
