@@ -16,6 +16,9 @@ from doctor.judge.combine import worst
 SMALL_B = 1e-3
 """Of lora_B: at 1e-4, ten steps of Adam; at the 5e-6 of preference tuning, 200 steps."""
 
+LEARNED = 0.8
+"""Of the first loss, what no noise of a run without any update comes down to. Our own number."""
+
 ARGUMENTS = "training_args.bin"
 
 
@@ -75,6 +78,9 @@ def _fitting(lora: LoraFit) -> Verdict:
     if lora.zero_b and not all("expert" in name for name in lora.zero_names):
         text = f"{lora.zero_b:,} of {lora.b_tensors:,} tensors lora_B are zero, as they are"
         return warn(f"{text} initialized: {listed(list(lora.zero_names), 2)}", fix=SOME_ZERO_FIX)
+    if lora.foreign:
+        text = f"rank {lora.rank}; all modules are called as {lora.foreign}, with a name between"
+        return note(f"{text} the layer and self_attn, as a wrapper puts it there", fix=FOREIGN_FIX)
     alpha = "" if lora.alpha is None else f", alpha {lora.alpha:g}"
     return ok(f"rank {lora.rank}{alpha}, {lora.b_tensors:,} modules{_small(lora)}")
 
@@ -94,8 +100,14 @@ def _untrained(checkpoint: Checkpoint, lora: LoraFit) -> Verdict | None:
     zero = f"all {lora.b_tensors:,} tensors lora_B are zero, as they are initialized"
     steps = length_of_run(checkpoint)
     if steps and steps >= MIN_STEPS:
-        text = f"{zero}, after {steps:,} steps: the adapter was not trained"
-        return fail(text, fix=UNTRAINED_FIX)
+        history, after = checkpoint.training.history, f"{zero}, after {steps:,} steps"
+        if history and history.loss_ends and not (lora.others or lora.unsaved):
+            first, last = history.loss_ends
+            if last <= LEARNED * first:
+                text = f"{after} in which the loss fell from {first:.3g} to {last:.3g}: it trained"
+                text = f"{text}, and this save holds the initial values"
+                return fail(text, fix=UNGATHERED_FIX)
+        return fail(f"{after}: the adapter was not trained", fix=UNTRAINED_FIX)
     if steps:
         return note(f"{zero}, after {steps:,} steps; {MIN_STEPS} required for a verdict")
     text = f"{zero}; the length of the run is not recorded"
@@ -137,6 +149,11 @@ NO_CONFIG_FIX = (
     "Copy adapter_config.json from another save of this adapter: without it neither rank, alpha "
     "nor base are known, and peft loads nothing."
 )
+FOREIGN_FIX = (
+    "Where the base has no module of this name, peft passes over these tensors: save the adapter "
+    "again after the wrapper is taken off the layers, or rename the tensors, "
+    "name.replace('.NAME.', '.'). Where it has, nothing is wrong."
+)
 NO_FACTORS_FIX = (
     "Save the adapter with PeftModel.save_pretrained, or move the weights of the whole model to a "
     "directory without adapter_config.json."
@@ -153,6 +170,14 @@ SOME_ZERO_FIX = (
 UNTRAINED_FIX = (
     "Check that the optimizer was created from the parameters of the model that get_peft_model "
     "returned, and print lora_B.grad after backward()."
+)
+UNGATHERED_FIX = (
+    "Save the adapter of the model that is trained, gathered from all ranks under ZeRO-3 or FSDP: "
+    "accelerator.unwrap_model(model).save_pretrained(path, "
+    "state_dict=accelerator.get_state_dict(model)), with get_state_dict called on every rank. Take "
+    "the weights of this run from its engine's checkpoint (zero_to_fp32.py), if there is one. If "
+    "lora_B is zero in memory, too, other weights were trained: create the optimizer from the "
+    "parameters of the model that get_peft_model returned."
 )
 
 
@@ -224,6 +249,7 @@ ADAPTER = Check(
     notes=(
         "every lora_B is zero after fewer than 10 steps",
         "every lora_B is zero, and no file shows that it was trained",
+        "in all modules a name lies between the layer and self_attn, as of a wrapper",
     ),
     warns=(
         "target_modules names modules without tensors, or tensors lie in others",
@@ -236,7 +262,7 @@ ADAPTER = Check(
         "lora_alpha is 0",
         "a tensor holds no value",
         "adapter_config.json is missing",
-        "every lora_B is zero after 10 or more steps",
+        "every lora_B is zero after 10 or more steps, whether or not the loss fell in them",
         "no tensor is a factor of LoRA, a module lacks one, or peft does not look for their names",
     ),
     fix=TARGETS_FIX,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import Checkpoint, ModelConfig, Size, Tokenizer
+from doctor.checkpoint.analysis.sizes import LLAMA_LIKE
+from doctor.checkpoint.records import Checkpoint, Size, Tokenizer
 from doctor.checks.checkpoint.model_names import other_tensors, unloadable, wrapped_by_own
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.checks.checkpoint.settings import other_settings
@@ -24,7 +27,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     beyond = _beyond(checkpoint.tokenizer, rows)
     if beyond and _by_chance(checkpoint):
         return warn(f"{beyond}; no config.json relates the two", fix=UNRELATED_FIX)
-    if verdict := _wrong(sizes, model, beyond) or other_tensors(checkpoint):
+    if verdict := _wrong(sizes, checkpoint, beyond) or other_tensors(checkpoint):
         return verdict
     further = (token_ids, _head, other_settings, _unmatched, wrapped_by_own)
     if doubts := [verdict for judge in further if (verdict := judge(checkpoint))]:
@@ -39,11 +42,18 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
 
 
+OWN_LAYOUTS = ("one PyTorch file", "one .ckpt file")
+PLAIN_ROWS = frozenset(
+    {"t5", "mt5", "umt5", "gpt2", "gptj", "gpt_neox", "bert", "roberta", "bloom"}
+)
+"""model_types beside LLAMA_LIKE whose embedding has vocab_size rows exactly."""
+
+
 def _by_chance(checkpoint: Checkpoint) -> bool:
     """Whether nothing relates the tokenizer to the weights but the directory: a file of torch.save
     with a name of its own, and no config.json."""
     described = checkpoint.model.model_type or checkpoint.model.sizes or checkpoint.model.adapter
-    return not described and checkpoint.layout.endswith(("one PyTorch file", "one .ckpt file"))
+    return not described and checkpoint.layout.endswith(OWN_LAYOUTS)
 
 
 def _unmatched(checkpoint: Checkpoint) -> Verdict | None:
@@ -76,8 +86,9 @@ def _head(checkpoint: Checkpoint) -> Verdict | None:
     return warn(text, fix=TASK_FIX)
 
 
-def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None:
+def _wrong(sizes: list[Size], checkpoint: Checkpoint, beyond: str) -> Verdict | None:
     """What differs, the worst first; None where nothing does."""
+    model = checkpoint.model
     wrong = [size for size in sizes if size.stored not in size.configured]
     header = model.source != "config.json"
     turned = [size for size in wrong if size.quantity == INPUTS]
@@ -85,7 +96,8 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
     if turned and all(size.quantity in OF_CONV1D for size in wrong):
         text = f"{_difference(turned[0], model.source)}{_more(wrong)}"
         return fail(f"{text}: stored as (out, in)", fix=CONV1D_FIX, sources=OF_SIZES)
-    if failing := [size for size in wrong if header or not _only_more(size)]:
+    refused = _refuses_more_rows(checkpoint)
+    if failing := [size for size in wrong if header or refused(size) or not _only_more(size)]:
         text = f"{_difference(failing[0], model.source)}{_more(failing)}"
         if all(size.quantity == HEAD_ROWS for size in failing):  # the embedding's are right
             return fail(text, fix=HEAD_ROWS_FIX, sources=OF_SIZES)
@@ -96,14 +108,14 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
         return fail(
             "config.json does not tie the output head, and no tensor is it",
             fix=HEAD_FIX,
-            sources=OF_TIES,
+            sources=OF_HEADS,
         )
     if beyond:
         is_added = "an added token" in beyond
         return fail(beyond, fix=TOKENS_FIX if is_added else f"{OTHER_VOCABULARY} {TOKENS_FIX}")
     if wrong:
         text = f"{_difference(wrong[0], model.source)}{_more(wrong)}"
-        return warn(text, fix=SIZES_FIX, sources=OF_SIZES)
+        return warn(text, fix=_sizes_fix(wrong), sources=OF_SIZES)
     return None
 
 
@@ -132,6 +144,7 @@ def _unread(checkpoint: Checkpoint) -> str:
 
 
 OF_SIZES = ("size-mismatch",)
+OF_HEADS = ("qwen3-vl-embedding-89",)
 OF_TIES = ("vllm-51665",)
 INPUTS = "inputs of Conv1D"
 OF_CONV1D = (INPUTS, "intermediate size")
@@ -146,6 +159,14 @@ def _packed(size: Size) -> bool:
 def _only_more(size: Size) -> bool:
     """Whether a loader would leave something out, instead of making something up."""
     return size.quantity in ("layers", "vocabulary") and size.stored > max(size.configured) > 0
+
+
+def _refuses_more_rows(checkpoint: Checkpoint) -> Callable[[Size], bool]:
+    """Whether from_pretrained raises where the embedding has more rows than config.json names."""
+    code = checkpoint.loading.own
+    library = not (code.files or code.elsewhere or checkpoint.layout.endswith(OWN_LAYOUTS))
+    known = library and checkpoint.model.model_type in LLAMA_LIKE | PLAIN_ROWS
+    return lambda size: known and size.quantity == "vocabulary" and size.entry == "vocab_size"
 
 
 def _difference(size: Size, source: str) -> str:
@@ -249,7 +270,8 @@ CONFIG = Check(
         "every token of the tokenizer has a row of the embedding",
     ),
     warns=(
-        "the files hold more layers or more rows than config.json names",
+        "the files hold more layers than config.json names, or more rows of the embedding in a "
+        "model that is not known to refuse them",
         "some names begin with what a wrapper puts there, such as module., and those of the layers "
         "next to them do not",
         "config.json ties the output head, and the files hold one of other values",

@@ -79,7 +79,7 @@ def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
     if kind in ("damaged", "missing", "disguised") and (saved or checkpoint.siblings):
         return OWN_FIX
     if kind == "empty" and not checkpoint.contents.tensors:
-        return REPLACED_FIX * _is_adapter_without_tensors(checkpoint) + NO_TENSOR_FIX
+        return NO_TENSOR_FIX + REPLACED_FIX * _is_adapter_without_tensors(checkpoint)
     return FIXES.get(kind)
 
 
@@ -107,13 +107,13 @@ def _sources(first: Problem, checkpoint: Checkpoint) -> tuple[str, ...]:
     if first.kind == "missing" and first.file.endswith(".index.json"):
         return OF_INDEX
     replaced = first.kind == "empty" and _is_adapter_without_tensors(checkpoint)
-    return ("peft-286",) * replaced + SOURCES.get(first.kind, ())
+    return SOURCES.get(first.kind, ()) + ("peft-286",) * replaced
 
 
 REPLACED_FIX = (
-    "If the script sets model.state_dict = (lambda ...), as older alpaca-lora ones do, remove "
+    " If the script sets model.state_dict = (lambda ...), as older alpaca-lora ones do, remove "
     "these lines: peft selects the adapter's tensors by itself, and finds none in what was "
-    "selected before. "
+    "selected before."
 )
 NO_TENSOR_FIX = (
     "Under DeepSpeed ZeRO-3, set stage3_gather_16bit_weights_on_model_save: true; under FSDP, let "
@@ -141,6 +141,12 @@ DEVICE_FIX = (
     "wrong."
 )
 
+MISSPELLED_FIX = (
+    "Compare this key with the one that the loading program asks for, and correct the one that is "
+    "wrong: a program that takes what is missing for optional resumes without that state. Where "
+    "both have the same, nothing is wrong."
+)
+
 OF_POINTERS = ("git-lfs-spec",)
 POINTER_FIX = (
     "Install git-lfs and fetch the file that the pointer stands for, in a clone of its "
@@ -165,10 +171,14 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
         return unknown(_absent(checkpoint))
     if not problems and (elsewhere := _of_other_device(checkpoint)):
         return note(f"{_complete(checkpoint)}: {elsewhere}", fix=DEVICE_FIX)
+    if not problems and any(each.kind == "misspelled" for each in checkpoint.problems):
+        return note(_complete(checkpoint), fix=MISSPELLED_FIX)
     if not problems:
         return ok(_complete(checkpoint), seconds=checkpoint.seconds)
     first = problems[0]
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    named = first.kind == "unfinished" and any(each.message in first.text for each in problems[1:])
+    others = len(problems) - 1 - named
+    more = f" (and {others} more)" if others > 0 else ""
     summary = f"{first.message}{more}; valid headers and all shards of the index required"
     pointer = "git-LFS" in first.text and "://" not in checkpoint.path
     commands = ("git lfs install", _fetch(checkpoint)) if pointer else ()
@@ -228,7 +238,10 @@ COMPLETE = Check(
         "every shard of the index exists and holds the tensors that the index names",
         "no tensor is in two shards",
     ),
-    notes=("storages are of a device that few machines have: mps, cuda:3",),
+    notes=(
+        "storages are of a device that few machines have: mps, cuda:3",
+        "a key at the top of a torch file is one letter away from a state_dict's",
+    ),
     warns=(
         "the latest checkpoint of a run lacks files of the optimizer or trainer that all before it "
         "have",

@@ -153,8 +153,9 @@ CONVERT_FIX = (
     "config.json before convert_hf_to_gguf.py; an adapter alone is for convert_lora_to_gguf.py."
 )
 GATHER_FIX = (
-    "Save again with stage3_gather_16bit_weights_on_model_save, or make the weights from the "
-    "checkpoint of DeepSpeed with its zero_to_fp32.py."
+    "Save again with stage3_gather_16bit_weights_on_model_save, in a loop of your own with "
+    "engine.save_16bit_model or accelerator.get_state_dict(model), called on all ranks. Or make "
+    "the weights from the checkpoint of DeepSpeed with its zero_to_fp32.py."
 )
 MISSING_FIX = (
     "Where config.json is that of another model, take the one of these weights. Otherwise convert "

@@ -184,7 +184,9 @@ def _without_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return fail(text, fix=NO_ENTRIES_FIX, sources=NO_ENTRIES)
     if checkpoint.training.steps == 0:
         return note(f"{state} at step 0: the optimizer has not stepped yet")
-    text = f"{optimizer.kind}: {state}: it was left out of the file, or no step was taken yet"
+    text = f"{optimizer.kind}: {state}: it was left out of the file, or "
+    epoch = checkpoint.training.epoch  # 1 may be the first, and not ended
+    text += f"never stepped, in epoch {epoch:,}" if epoch > 1 else "no step was taken yet"
     text += ", or this optimizer keeps none" * optimizer.kind.startswith("of an unknown")
     return warn(text, fix=NO_ENTRIES_FIX, sources=NO_ENTRIES)
 

@@ -18,6 +18,10 @@ ZERO_INITIALIZED = re.compile(
 """Matrices that are initialized to zero on purpose, or hold constants."""
 CONSTANT = re.compile(r"mask|causal|tril|(?:^|[._])fb$|mel|queue|memory|bias|buffer")
 """Names of what begins or stays at zero in large parts: masks, filter banks, queues."""
+HEAD = re.compile(r"head|gate|probe|classifier")
+"""Names of what may begin at zero, beside a model in another file."""
+FEWEST_WEIGHTS, NEARLY_ALL = 4, 0.9
+"""Matrices, and the share of all, whose zeros no model has on purpose. Our own numbers."""
 EMPTY = 0.25
 """Share of zero rows that no padding of a vocabulary has. Our own number."""
 PADDED = ("embedding", "head")
@@ -47,6 +51,11 @@ ZEROS_FIX = (
     "Compare the file's checksum with the source's, and download it again: a download that "
     "reserves the file's size first leaves zeros where it stopped. Where whole matrices are 0.0 in "
     "a file of the right checksum, they were never trained or are initialized so on purpose."
+)
+NO_WEIGHTS_FIX = (
+    "Take the weights from an earlier save or from their source. If a run wrote the file, read its "
+    "list of missing weights at the beginning: a checkpoint with LoRA's names must be merged "
+    "first. Print a weight's abs().max() after loading, and before saving once it is gathered."
 )
 SECOND_FIX = (
     "transformers, peft and diffusers load the safetensors, programs that open the .bin file the "
@@ -163,6 +172,16 @@ def _stretch(lost: ZeroRange) -> str:
         more = f" and {lost.matrices - 1:,} more" if lost.matrices > 1 else ""
         return f"{begin}, {inside} {shown(lost.name)}{more}, as an unfinished download leaves"
     return ""
+
+
+def whole_model_is_zero(values: Values) -> str:
+    """That nearly all matrices are zeros, "" where not: one by one, a model may begin so."""
+    zero = values.zero_matrices
+    names = (each.name.casefold() for each in values.constant if each.zero)
+    weights = sum(not (ZERO_INITIALIZED.fullmatch(name) or HEAD.search(name)) for name in names)
+    if weights < FEWEST_WEIGHTS or zero < NEARLY_ALL * values.matrices:
+        return ""
+    return f"all elements of {zero:,} of {values.matrices:,} matrices are 0.0"
 
 
 def _zeros(values: Values) -> str:

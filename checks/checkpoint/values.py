@@ -8,7 +8,14 @@ from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checkpoint.records import Checkpoint, NonFinite, Values
 from doctor.checks.checkpoint.norm_causes import length_of_run
-from doctor.checks.checkpoint.unusual_values import AVERAGE_FIX, alike, rows_inside, unusual
+from doctor.checks.checkpoint.unusual_values import (
+    AVERAGE_FIX,
+    NO_WEIGHTS_FIX,
+    alike,
+    rows_inside,
+    unusual,
+    whole_model_is_zero,
+)
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
@@ -68,6 +75,9 @@ def _failure(values: Values) -> Verdict | None:
         reason, fix = _why_not_finite(first)
         summary = f"{_counts(first)}{more}{reason}; every stored value finite required"
         return fail(summary, fix=fix, seconds=values.seconds)
+    if text := whole_model_is_zero(values):
+        summary = f"{text}; a trained model has other values"
+        return fail(summary, fix=NO_WEIGHTS_FIX, seconds=values.seconds)
     if values.negative:
         more = f" and {len(values.negative) - 1:,} more" * (len(values.negative) > 1)
         summary = f"{shown(values.negative[0])}{more}: negative values in a mean of squares"
@@ -249,6 +259,7 @@ FINITE = Check(
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity (without --deep, one that is "
         "trained by its name holds more than -inf)",
+        "nearly all matrices of the model are all zeros",
         "a mean of squares is negative: in the optimizer's state, or a batch norm's variance",
         "without --deep, beyond 256 MiB: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",

@@ -38,7 +38,8 @@ def compare_with_config(
     if not config or layout.kind.endswith("PEFT adapter"):
         fields = _undescribed(layout, tensors) if local and not config else {}
         fields = fields if is_library(contents) else {}
-        return {"embedding_rows": rows, **fields, **_partly(tensors)}
+        empty = sum(tensor.shape == (0,) for tensor in tensors) if not config else 0
+        return {"embedding_rows": rows, "empty_tensors": empty, **fields, **_partly(tensors)}
     sizes = compare_sizes(config, tensors, embedded)
     return {
         "embedding_rows": rows,

@@ -58,6 +58,7 @@ SECTIONS = {
     }),
     "training": ("Training", {
         "steps": "step",
+        "epoch": "epoch",
         "history": "history",
         "idle_averages": "idle_averages",
         "scale": "scale",

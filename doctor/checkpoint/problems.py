@@ -28,7 +28,9 @@ def problems_of(
     yield from disagreements(layout.index, layout.weight_map, contents.shards)
     yield from sizes_differ(layout.index, layout.total_size, layout.weight_map, contents.shards)
     yield from rank_problems(layout.directory) if one_of_several(layout) else ()
-    yield from _without_values(layout, contents, tensors, described)
+    files = {*layout.files}
+    own = [each for each in tensors if not layout.groups or each.file in files]  # no engine's
+    yield from _without_values(layout, contents, own, described)
     yield from _pointers(layout)
 
 
@@ -55,7 +57,7 @@ def _without_values(
 ) -> list[Problem]:
     """The problem of files of a model or an adapter that were read and hold nothing."""
     adapter = layout.kind.endswith("PEFT adapter")
-    whole = layout.files and not (layout.lone_shard or layout.groups or one_of_several(layout))
+    whole = layout.files and not (layout.lone_shard or one_of_several(layout))
     readable = all(shard.readable for shard in contents.shards)
     writer = any(shard.writer for shard in contents.shards)  # with a place for the weights
     model = adapter or writer or (described and is_library(contents))

@@ -78,7 +78,7 @@ def read_run(
         return latest
     text = f"is the latest of {len(names):,} checkpoints; name another one to examine it"
     note = Problem(kind="note", file=shown(names[-1]), text=text)
-    unfinished = _unfinished(rows) or _incomplete(path, names)
+    unfinished = _unfinished(rows, latest.problems) or _incomplete(path, names)
     return msgspec.structs.replace(
         latest, siblings=tuple(rows), problems=(*unfinished, *latest.problems, note)
     )
@@ -90,14 +90,15 @@ def _is_empty(checkpoint: Checkpoint) -> bool:
     return not (checkpoint.contents.tensors or checkpoint.not_inspectable or problems)
 
 
-def _unfinished(rows: list[Sibling]) -> list[Problem]:
+def _unfinished(rows: list[Sibling], problems: tuple[Problem, ...]) -> list[Problem]:
     """The latest checkpoint where it is not whole, with the last one that is."""
     last = rows[-1]
     if last.is_whole:
         return []
     whole = next((row.name for row in reversed(rows) if row.is_whole), "")
     text = f"{whole} is the last whole one" if whole else "no other of the run is whole either"
-    why = "holds no weights" if last.reason else "is damaged or lacks files"
+    found = next((each.message for each in problems if each.kind in BROKEN), "lacks files")
+    why = "holds no weights" if last.reason else f"is not whole ({found})"
     return [Problem(kind="unfinished", file=last.name, text=f"{why}; {text}")]
 
 
@@ -140,7 +141,9 @@ def _row(name: str, checkpoint: Checkpoint | Unknown) -> Sibling:
         moments=state.moments if state else {},
         entries=state.entries if state else 0,
         nonzero_moments=state.nonzero_moments if state else 0,
-        problems=sum(each.kind not in ("note", "other-device") for each in checkpoint.problems),
+        problems=sum(
+            each.kind not in ("note", "misspelled", "other-device") for each in checkpoint.problems
+        ),
         damaged=any(problem.kind in BROKEN for problem in checkpoint.problems),
         reason=checkpoint.not_inspectable or "no weights" * _is_empty(checkpoint),
     )

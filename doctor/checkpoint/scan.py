@@ -200,6 +200,7 @@ def _training(
     steps = (shard.step for shard in contents.all_shards if shard.step is not None)
     return Training(
         steps=history.steps if history else next(steps, None),
+        epoch=max((shard.epoch for shard in contents.all_shards), default=0),
         history=history,
         idle_averages=tuple(n for shard in contents.shards for n in shard.idle_averages),
         scale=_scale(layout, contents, stage),

@@ -176,6 +176,8 @@ class Shard:
     optimizer: OptimizerState | None = None
     step: int | None = None
     """Steps that the run had taken, where the file has a counter (global_step, iter_num)."""
+    epoch: int = 0
+    """Of the run, where the file counts them."""
     scale: float | None = None
     """Of a GradScaler, where the file holds its state."""
     writer: str = ""

@@ -57,7 +57,7 @@ def test_sizes_of_the_configuration(tmp_path: Path, kind: str) -> None:
         ({layers: 1}, Status.WARN),
         ({hidden: 48}, Status.FAIL),
         ({"vocab_size": 80}, Status.FAIL),
-        ({"vocab_size": 30}, Status.WARN),
+        ({"vocab_size": 30}, Status.FAIL),
     ):
         edit(folder / "config.json", **change)
         verdict = CONFIG(checkpoint=scanned(folder))

@@ -206,7 +206,7 @@ def test_a_run_whose_latest_is_empty_or_broken(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-130/model.safetensors").write_bytes(b"\x40\0\0\0\0\0\0\0{")
     (tmp_path / "checkpoint-100/model.safetensors").write_bytes(b"\x40\0\0\0\0\0\0\0{")
     verdict = complete(checkpoint=scan_run(tmp_path))
-    assert "checkpoint-130 is damaged or lacks files; checkpoint-10 is the last" in verdict.summary
+    assert "the file has 9); checkpoint-10 is the last" in verdict.summary
 
 
 def test_a_run_whose_checkpoints_are_numbers(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_run_whose_checkpoints_are_numbers(tmp_path: Path) -> None:
     (tmp_path / "10/model.safetensors").write_bytes(b"\x40\0\0\0\0\0\0\0{")
     verdict = complete(checkpoint=scan_run(tmp_path))
     assert verdict.status is Status.FAIL
-    assert "10 is damaged or lacks files; 9 is the last whole one" in verdict.summary
+    assert "the file has 9); 9 is the last whole one" in verdict.summary
 
 
 def test_a_latest_with_an_optimizer_alone(tmp_path: Path) -> None:

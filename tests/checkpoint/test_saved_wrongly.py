@@ -61,7 +61,7 @@ def test_files_without_values(
     assert ("gathered" in (verdict.fix or "")) is bool(tensors)
     replaced = not tensors and name.startswith("adapter")
     assert ("model.state_dict" in (verdict.fix or "")) is replaced
-    assert verdict.sources == (*["peft-286"] * replaced, "trl-4416")
+    assert verdict.sources == ("trl-4416", *["peft-286"] * replaced)
 
 
 @pytest.mark.parametrize("tensors", [{}, {"steps": torch.tensor(3)}])

@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.float_decode import floats
@@ -22,6 +22,10 @@ _LORA = re.compile(
     r"(?P<module>.+)\.lora_(?:(?P<side>[AB])|embedding_(?P<embedded>[AB]))(?:\.\w+)?"
     r"(?:\.(?:weight|default))?"
 )
+
+_NESTED = re.compile(r"\.layers\.\d+\.(?:(\w+)\.)?self_attn\.")
+SHARED = ("shared_transf", "shared_transformer", "self_attn")
+"""What layers of Zamba and others have there."""
 
 LEAD = "base_model.model."
 
@@ -73,6 +77,7 @@ def fit_lora(
         unsaved=() if saved else tuple(shown(name, 100) for name in whole[:MOST]),
         empty=tuple(shown(t.name, 200) for t in tensors if t.shape == (0,))[:MOST],
         misnamed=next((shown(t.name, 200) for t, _ in found if _is_misnamed(t.name)), ""),
+        foreign=_foreign(modules),
         incomplete=tuple(shown(name, 200) for name, n in factors.items() if n < BOTH)[:MOST],
         others=len(tensors) - len(found),
         b_tensors=len(moving),
@@ -103,6 +108,14 @@ def _whole(value: object) -> int | None:
 def _is_misnamed(name: str) -> bool:
     """Whether peft's loading passes it over: it adds the adapter's name itself."""
     return not name.startswith(LEAD) or name.startswith(LEAD * 2) or ".default." in name
+
+
+def _foreign(modules: Iterable[str]) -> str:
+    """A module with a name between its layer and self_attn, "" where some have none there."""
+    of_layers = [(name, match) for name in modules if (match := _NESTED.search(name))]
+    if any(not match[1] or match[1] in SHARED for _, match in of_layers):
+        return ""
+    return next((shown(name, 200) for name, _ in of_layers), "")
 
 
 def _zero(tensors: Sequence[Tensor], directory: Directory) -> list[str] | None:

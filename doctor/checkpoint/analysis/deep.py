@@ -103,6 +103,8 @@ def scan_values(
         ),
         differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
         unlike_lists=tuple(map(shown, unlike_lists(directory, files, count)))[:MOST],
+        matrices=matrices.examined,
+        zero_matrices=matrices.zero,
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
         zero_ranges=tuple(matrices.zero_ranges),

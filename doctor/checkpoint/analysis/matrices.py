@@ -60,6 +60,9 @@ class Matrices:
     constant: list[Constant] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     zero_ranges: list[ZeroRange] = field(default_factory=list)
+    examined: int = 0
+    zero: int = 0
+    """Of these, those of zeros alone."""
     zero_rows: dict[str, float] = field(default_factory=dict)
     """Embedding -> the share of its rows that are zeros, where there are any."""
 
@@ -74,8 +77,10 @@ def examine_matrices(directory: Directory, tensors: Iterable[Tensor]) -> Matrice
         for _, tensor in sorted(unique.items()):
             with contextlib.suppress(CheckpointError):
                 windows = [(at, _read(files, tensor, at, size)) for at, size in _windows(tensor)]
+                matrices.examined += 1
                 if value := _constant(files, tensor, [data for _, data in windows]):
                     zero = not value.strip(b"\0")
+                    matrices.zero += zero
                     matrices.constant.append(Constant(name=tensor.name[:500], zero=zero))
                     stretches += [Stretch(tensor, tensor.begin, tensor.end)] * zero
                     continue

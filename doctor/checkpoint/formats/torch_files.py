@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from doctor._util.units import shown
@@ -88,7 +88,12 @@ def _shard(source: Source, file: str) -> Shard:
     tensors = sorted(weights, key=lambda tensor: (tensor.begin, tensor.end))
     optimizer = read_state(tree, file, source)
     top = mapping(tree.value)
-    problems = (*tree.problems, *_further(file, further), *_elsewhere(tree))
+    problems = (
+        *tree.problems,
+        *_further(file, further),
+        *_elsewhere(tree),
+        *_misspelled(file, top),
+    )
     return Shard(
         file,
         source.size,
@@ -96,7 +101,8 @@ def _shard(source: Source, file: str) -> Shard:
         further=tuple(further),
         problems=problems,
         readable=all(
-            problem.kind in ("note", "unloadable", "other-device") for problem in problems
+            problem.kind in ("note", "misspelled", "unloadable", "other-device")
+            for problem in problems
         ),
         imports=tree.imports,
         refused=tree.refused,
@@ -106,6 +112,7 @@ def _shard(source: Source, file: str) -> Shard:
         unread=tree.nested_unread,
         optimizer=optimizer,
         step=tree.step(),
+        epoch=tree.epoch(),
         scale=tree.scale(),
         writer=tree.writer(),
         named_sizes=named_sizes(top),
@@ -138,6 +145,22 @@ def _elsewhere(tree: Tree) -> Iterator[Problem]:
     if places:
         text = f"was saved from {', '.join(shown(place, 40) for place in places[:3])}"
         yield Problem(kind="other-device", file=shown(tree.file), text=text)
+
+
+SLIPS = re.compile(
+    r"(.*_|)(?:tate_dict|sate_dict|stte_dict|stae_dict|stat_dict|state_ict|state_dct|state_dit"
+    r"|state_dic|tsate_dict|satte_dict|sttae_dict|staet_dict|state_idct|state_dcit|state_ditc)"
+)
+"""A key that lacks one letter of state_dict, or has two neighbours exchanged."""
+
+
+def _misspelled(file: str, top: Iterable[object]) -> Iterator[Problem]:
+    """The first key that is one slip away from a state_dict's."""
+    for key in top:
+        if type(key) is str and (match := SLIPS.fullmatch(key)):
+            text = f"has the key {shown(key, 80)}, and {shown(match[1], 80)}state_dict is usual"
+            yield Problem(kind="misspelled", file=shown(file), text=text)
+            return
 
 
 def _further(file: str, tensors: Sequence[Tensor]) -> Iterator[Problem]:

@@ -195,6 +195,11 @@ class Tree:
                 return value
         return None
 
+    def epoch(self) -> int:
+        """The run's, 0 where the file has none."""
+        value = mapping(self.value).get("epoch")
+        return value if type(value) is int and 0 < value < 1 << 53 else 0
+
     def scale(self) -> float | None:
         """The scale of a GradScaler, whose state this is or lies in it; None where none does."""
         top = mapping(self.value)

@@ -123,6 +123,7 @@ def read_history(state: dict[str, object]) -> History | None:
         lr_max=largest,
         falling_from=_falling_from(logged, largest),
         losses=_losses(state.get("log_history")),
+        loss_ends=_loss_ends(state.get("log_history")),
         nan_at_end=_nan_at_end(state.get("log_history")),
     )
 
@@ -138,10 +139,19 @@ def _falling_from(logged: list[tuple[int, float]], largest: float) -> int:
 FEWEST_LOSSES = 10
 
 
-def _losses(history: object) -> tuple[float, float, float] | None:
+def _finite_losses(history: object) -> list[float]:
     entries = history if isinstance(history, list) else []
     losses = [each.get("loss") for each in entries if isinstance(each, dict)]
-    finite = [float(loss) for loss in losses if isinstance(loss, int | float)]
+    return [float(loss) for loss in losses if isinstance(loss, int | float)]
+
+
+def _loss_ends(history: object) -> tuple[float, float] | None:
+    finite = _finite_losses(history)
+    return (finite[0], finite[-1]) if len(finite) > 1 else None
+
+
+def _losses(history: object) -> tuple[float, float, float] | None:
+    finite = _finite_losses(history)
     if len(finite) < FEWEST_LOSSES:
         return None
     return finite[0], min(finite), median(finite[-3:])

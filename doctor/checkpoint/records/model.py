@@ -119,6 +119,8 @@ class LoraFit(Section, frozen=True, kw_only=True):
     """Tensors without a value."""
     misnamed: str = ""
     """A tensor whose name peft does not look for, as it begins otherwise or names the adapter."""
+    foreign: str = ""
+    """A module with a further name between the number of its layer and self_attn, as all have."""
     incomplete: tuple[str, ...] = ()
     """Modules with one of the two factors alone; the first ten."""
     others: int = 0

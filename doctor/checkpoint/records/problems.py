@@ -28,6 +28,7 @@ ProblemKind = Literal[
     "unloadable",
     "not-inspectable",
     "other-device",
+    "misspelled",
     "note",
 ]
 

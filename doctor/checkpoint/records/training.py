@@ -25,6 +25,8 @@ class History(Section, frozen=True, kw_only=True):
     largest, or none fell."""
     losses: tuple[float, float, float] | None = None
     """The first logged one, the least, and the median of the last three; None: fewer than ten."""
+    loss_ends: tuple[float, float] | None = None
+    """The first logged one and the last; None: fewer than two."""
     nan_at_end: int = 0
     """The last entries of the log whose loss or gradient norm is NaN or infinite."""
 
@@ -130,6 +132,8 @@ class Training(Section, frozen=True, kw_only=True):
 
     steps: int | None = None
     """Steps that the run had taken, by trainer_state.json or the checkpoint's own counter."""
+    epoch: int = 0
+    """By the checkpoint's own counter; 0: it has none."""
     history: History | None = None
     idle_averages: tuple[str, ...] = ()
     """Counters of updates of averages of the weights that are 0."""

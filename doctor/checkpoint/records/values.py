@@ -183,6 +183,10 @@ class Values(Section, frozen=True, kw_only=True):
     layers: tuple[LayerValues, ...] = ()
     damaged_records: tuple[str, ...] = ()
     """Records of zips whose CRC-32 is not the one in the zip's directory, with their files."""
+    matrices: int = 0
+    """Float matrices of the model that lie in one piece."""
+    zero_matrices: int = 0
+    """Of these, those of zeros alone."""
     constant: tuple[Constant, ...] = ()
     """Matrices of one value; the first thousand, as of the next two."""
     copies: tuple[Copy, ...] = ()

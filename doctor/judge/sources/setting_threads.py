@@ -9,6 +9,8 @@ SETTING_THREADS = (
         checked="2026-12-01"),
     thread("vllm-project/vllm", 51665, "Tied by config.json, and a head of its own",
         checked="2026-12-01"),
+    thread("QwenLM/Qwen3-VL-Embedding", 89, "Not tied by config.json, and no head",
+        checked="2026-12-01"),
     thread("huggingface/peft", 345, "A checkpoint of the wrapped model, without its configuration",
         checked="2026-12-01"),
     thread("haotian-liu/LLaVA", 918, "LoRA at 2e-4 diverges; 1e-4 or lower", checked="2026-11-29"),
