@@ -66,3 +66,17 @@ def test_a_buffer_that_is_nan_does_not_move() -> None:
     assert not evaluation._differ(nan, nan.clone())
     assert evaluation._differ(nan, torch.tensor([float("nan"), 2.0]))
     assert evaluation._differ(nan, torch.tensor([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_queue_is_no_statistic(axis: int) -> None:
+    """The queue of a contrastive training gets other rows at each call; a mean of classes, the
+    same again, and a running mean has no rows."""
+    empty = torch.zeros(8, 4)
+    once, twice = empty.clone(), empty.clone()
+    once[:2] = 1.0
+    twice[:4] = 1.0
+    queue = [each.transpose(0, axis) for each in (empty, once, twice)]
+    assert evaluation._is_queue(*queue)
+    assert not evaluation._is_queue(empty, once, once + once)
+    assert not evaluation._is_queue(torch.zeros(()), torch.ones(()), torch.full((), 2.0))

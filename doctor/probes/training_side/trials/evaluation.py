@@ -23,7 +23,8 @@ ATTENTION = "scaled_dot_product_attention"
 
 def trial(subject: Subject) -> Dict[str, Any]:
     """Evaluates the loss in eval() three times. The first one may fill caches; a buffer that the
-    second and the third one change is a statistic. One that is read under no_grad alone belongs to
+    second and the third one change is a statistic, unless each changes other rows, as in the queue
+    of a contrastive training, whose forward pass no evaluation calls. One that is read under no_grad alone belongs to
     the targets of a training loss, as the centre of a teacher, and no prediction depends on it."""
     module = subject.module
     module.eval()
@@ -60,6 +61,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
         if name in trained
         and _differ(first[name], second.get(name))
         and _differ(second[name], third.get(name))
+        and not _is_queue(first[name], second[name], third[name])
     ]
     if module.training or not moved:
         return {"applies": not module.training, "found": ""}
@@ -91,3 +93,13 @@ def _differ(one: torch.Tensor, other: Any) -> bool:
     if other is None or one.shape != other.shape:
         return False
     return bool(((one != other) & ~(one.isnan() & other.isnan())).any())
+
+
+def _is_queue(first: torch.Tensor, second: torch.Tensor, third: torch.Tensor) -> bool:
+    """Whether each evaluation changed other rows, of any axis."""
+    before, after = first != second, second != third
+    for axis in range(first.dim()):
+        rows = [changed.transpose(0, axis).flatten(1).any(1) for changed in (before, after)]
+        if not bool((rows[0] & rows[1]).any()):
+            return True
+    return False
