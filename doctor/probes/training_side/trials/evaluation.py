@@ -24,8 +24,9 @@ ATTENTION = "scaled_dot_product_attention"
 def trial(subject: Subject) -> Dict[str, Any]:
     """Evaluates the loss in eval() three times. The first one may fill caches; a buffer that the
     second and the third one change is a statistic, unless each changes other rows, as in the queue
-    of a contrastive training, whose forward pass no evaluation calls. One that is read under no_grad alone belongs to
-    the targets of a training loss, as the centre of a teacher, and no prediction depends on it."""
+    of a contrastive training, whose forward pass no evaluation calls. One that is read under
+    no_grad alone belongs to the targets of a training loss, as the centre of a teacher, and no
+    prediction depends on it."""
     module = subject.module
     module.eval()
     dropped: List[Operation] = []
@@ -99,7 +100,8 @@ def _is_queue(first: torch.Tensor, second: torch.Tensor, third: torch.Tensor) ->
     """Whether each evaluation changed other rows, of any axis."""
     before, after = first != second, second != third
     for axis in range(first.dim()):
-        rows = [changed.transpose(0, axis).flatten(1).any(1) for changed in (before, after)]
-        if not bool((rows[0] & rows[1]).any()):
+        size = first.shape[axis]
+        one, two = (each.transpose(0, axis).reshape(size, -1).any(1) for each in (before, after))
+        if not bool((one & two).any()):
             return True
     return False
