@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor.checks.data.image_meanings import OF_IMAGES
 from doctor.checks.data.relations import Meaning, Meanings
 from doctor.checks.data.token_meanings import OF_TOKENS
+from doctor.errors.tables.symptoms_inputs import AGAINST_ALL
 
 MOVED = (
     "Add to the edges of each graph the number of nodes before it, where graphs are joined to a "
@@ -37,9 +38,9 @@ MEANINGS: Meanings = {
         least=0.0,
     ),
     "target broadcast": Meaning(
-        "outputs and targets differ in their shapes, rows x 1 and rows: the loss compares each of "
-        "{0} outputs with all targets",
-        "Bring both to one shape: squeeze(-1) on that of [n, 1], or unsqueeze(-1) on the other.",
+        "outputs and targets differ in their shapes, one is [rows, 1] and the other [rows]: the "
+        "loss compares each of {0} outputs with all targets",
+        AGAINST_ALL.fix,
         single=True,
     ),
     "row not finite": Meaning("rows of the dataset have NaN or Inf in {fields}", FINITE, least=0.0),

@@ -85,8 +85,8 @@ def _notes(own: OwnModel, losses: list[float]) -> list[str]:
         first, last = (sum(part) / window for part in (losses[:window], losses[-window:]))
         if last >= first:
             notes.append(
-                f"note: the loss did not fall in {len(losses)} steps on this batch "
-                f"({losses[0]:.4g} to {losses[-1]:.4g})"
+                f"note: the loss did not fall in {len(losses)} steps on this batch (mean of the "
+                f"first {window} {first:.4g}, of the last {window} {last:.4g})"
             )
     if any(float(step.loss) == 0.0 for step in (own.smoke.steps if own.smoke else ())):
         notes.append("note: the loss is 0 while gradients are not, as in the first step of GRPO")
