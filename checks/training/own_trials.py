@@ -74,9 +74,9 @@ FOUND = {
     "twice": (
         "the prediction of a token is compared with the token after the next one: the labels are "
         "shifted once in the data or in forward, and once more before {operation}",
-        "Shift once, and drop the other one. A model of transformers shifts the labels itself: pass labels=input_ids, the "
-        "same tokens at the same places, with -100 where nothing is to be learned. Shifted labels "
-        "belong to a loss of your own that takes them as they are.",
+        "Shift once, and drop the other one. A model of transformers shifts the labels itself: "
+        "pass labels=input_ids, the same tokens at the same places, with -100 where nothing is to "
+        "be learned. Shifted labels belong to a loss of your own that takes them as they are.",
     ),
     "alike": (
         "all rows of the similarities of the samples with one another have the same label, so that "

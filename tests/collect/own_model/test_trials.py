@@ -61,7 +61,7 @@ OPERATIONS = {
     "classes_of_a_map_viewed_as_rows": "view(), [6, 5, 8, 8] as [384, 5]",
     "similarities_with_one_label": "cross_entropy of [6, 6] and [6]",
     "map_cut_into_rows": "reshape(), [6, 8, 6, 6] as [6, 72, 4]",
-    "labels_that_are_shifted_twice": "shifted once in the data or in forward, and once more before cross_entropy",
+    "labels_that_are_shifted_twice": "in forward, and once more before cross_entropy",
     "last_batch_for_a_view_with_the_batch_size": "has, 6 samples: RuntimeError: shape '[8, ",
     "last_batch_for_the_state_of_the_one_before": "has, 6 samples: RuntimeError: ",
     "last_batch_of_one_sample_in_a_batch_norm": "has, 1 sample: ValueError: Expected more",
