@@ -101,9 +101,9 @@ def _untrained(checkpoint: Checkpoint, lora: LoraFit) -> Verdict | None:
     steps = length_of_run(checkpoint)
     if steps and steps >= MIN_STEPS:
         history, after = checkpoint.training.history, f"{zero}, after {steps:,} steps"
-        if history and history.loss_ends and not (lora.others or lora.unsaved):
-            first, last = history.loss_ends
-            if last <= LEARNED * first:
+        if history and history.losses and not (lora.others or lora.unsaved):
+            first, _, last = history.losses
+            if 0.0 < first < math.inf and last <= LEARNED * first:
                 text = f"{after} in which the loss fell from {first:.3g} to {last:.3g}: it trained"
                 text = f"{text}, and this save holds the initial values"
                 return fail(text, fix=UNGATHERED_FIX)

@@ -19,6 +19,8 @@ OF_LAUNCHER = re.compile(r"Process \d{1,9} got signal: (\d{1,2})$")
 """The message of torchrun's SignalException."""
 ENOUGH = 300
 """Steps after which a user who ends a training has seen what the checks ask for. Our own number."""
+OF_SIGNALS = ("KeyboardInterrupt", "SignalException")
+"""Exceptions that a signal raises."""
 LONGEST = 300
 """Characters of a message in a summary."""
 KILLED = (
@@ -36,9 +38,11 @@ def ended(guard: Guarded) -> Verdict:
     if guard.stopped:
         return skip(f"the guard ended the training {steps}: --stop")
     outside = _from_outside(guard)
-    if outside == "SIGINT" and guard.steps >= ENOUGH:
+    raised = guard.error is not None and guard.error.error not in OF_SIGNALS
+    still = any(not each.resumed for each in guard.stalls)
+    if outside == "SIGINT" and guard.steps >= ENOUGH and not raised and not still:
         return note(f"Ctrl-C (SIGINT) ended the training {steps}")
-    if outside:
+    if outside and not raised:
         return unknown(f"{outside} from outside ended the training {steps}, not its own end")
     if code is None:
         if any_process(guard, lambda process: not process.ended):

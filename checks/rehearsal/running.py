@@ -160,10 +160,12 @@ def _after_last_step(run: RehearsedRun, how: str) -> Verdict | None:
     ended = [rank.rank for rank in run.ranks if rank.ended and rank.rank not in here]
     if not ended or run.stuck or any(rank.error or rank.steps != run.steps for rank in run.ranks):
         return None
+    if (run.still or 0) >= _long(run):
+        return None
     others = [_waits(each) for each in run.waiting if each.rank not in ended and not each.ended]
     still = "; ".join(others[:MOST_RANKS]) or "the processes had not exited"
     return note(
-        f"the last of {run.steps} steps was done, and the command had not ended {how}: "
+        f"the last of {run.steps} steps was done, and the command was {how}: "
         f"{len(ended)} of {len(run.ranks)} ranks had; {still}",
         fix="Give a larger --budget, or the command fewer steps, to see how it ends.",
     )

@@ -81,12 +81,12 @@ def _at_fault(reading: Reading, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     names none."""
     if not _is_of_only(reading, gpus):
         return gpus
-    gpu = gpus[0] if gpus else gpu_named(0, "")
-    return (with_fields(gpu, diagnosed=reading.kernel_error),)
+    return (with_fields(gpus[0], diagnosed=reading.kernel_error),)
 
 
 def _is_of_only(reading: Reading, gpus: Sequence[Gpu]) -> bool:
-    return bool(reading.kernel_is_hardware) and len(gpus) < 2
+    """A GPU that a report lists: a word of a sentence names a model, and not how many there are."""
+    return bool(reading.kernel_is_hardware) and len(gpus) == 1 and bool(gpus[0].bus_id)
 
 
 def _host(reading: Reading) -> Host | Unknown:

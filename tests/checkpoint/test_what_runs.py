@@ -136,6 +136,27 @@ def test_what_other_versions_put_into_metadata(tmp_path: Path, name: str) -> Non
     assert code(tmp_path / "c").status is Status.PASS
 
 
+@pytest.mark.parametrize(
+    ("holder", "member", "status"),
+    [
+        ("_MEM_FORMAT_ENCODING", "TORCH_CONTIGUOUS_FORMAT", Status.PASS),
+        ("TensorProperties", "__init__", Status.WARN),
+        ("os", "system", Status.FAIL),
+    ],
+)
+def test_members_of_enumerations_as_python_before_3_11_4_writes_them(
+    tmp_path: Path, holder: str, member: str, status: Status
+) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    dcp.save({"w": torch.ones(4)}, checkpoint_id=str(tmp_path / "c"))
+    metadata = tmp_path / "c/.metadata"
+    data = metadata.read_bytes()
+    where = f"ctorch.distributed.checkpoint.metadata\n{holder}\nV{member}\n"
+    metadata.write_bytes(data[:2] + f"c__builtin__\ngetattr\n({where}tR0".encode() + data[2:])
+    assert code(tmp_path / "c").status is status
+
+
 def test_a_pickle_that_breaks_behind_its_payload(tmp_path: Path) -> None:
     path = tmp_path / "m.pt"
     for payload, status in ((EVIL, Status.FAIL), (OTHER, Status.WARN), (b"", Status.UNKNOWN)):

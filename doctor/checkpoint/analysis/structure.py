@@ -53,12 +53,12 @@ SHARED = frozenset(("t5", "mt5", "umt5", "longt5"))
 
 def missing(config: Mapping[str, object], tensors: Sequence[Tensor]) -> list[str]:
     """Names that the model has, as from_pretrained would call them."""
-    kind = config.get("model_type")
+    kind = str(config.get("model_type"))
     if kind in SHARED and not embeddings(tensors):
         return ["shared.weight"]
     if kind not in ALIKE or "auto_map" in config or "block_configs" in config:
         return []
-    anchor = ANCHORS.get(str(kind), "")
+    anchor = ANCHORS.get(kind, "")
     if anchor and not any(each.name.endswith(anchor.partition(".")[2]) for each in tensors):
         return [anchor]
     lead, layers = _longest_stack(tensors)

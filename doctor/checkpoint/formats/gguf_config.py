@@ -25,7 +25,7 @@ LANGUAGE = frozenset({
 def lacks_embedding(config: Mapping[str, object], names: Collection[str]) -> bool:
     """Whether a language model, by its header and its first layer, has no embedding of tokens."""
     described = {"num_hidden_layers", "vocab_size"} <= config.keys()
-    if not described or config.get("architecture") not in LANGUAGE or EMBEDDING in names:
+    if not described or str(config.get("architecture")) not in LANGUAGE or EMBEDDING in names:
         return False
     return any(name.startswith("blk.0.") for name in names)
 

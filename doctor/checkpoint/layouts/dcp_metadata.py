@@ -28,14 +28,15 @@ LIMIT = 256 << 20
 MOST_ITEMS = 2_000_000
 
 KNOWN = re.compile(
-    r"torch\.distributed\.checkpoint\.metadata\.\w+|"
+    r"torch\.distributed\.checkpoint\.metadata\.\w+(?:\.[A-Z_]+)?|builtins\.getattr|"
     r"torch\.distributed\.checkpoint\.filesystem\._StorageInfo|torch\.serialization\._get_layout|"
     r"torch\.distributed\._shard\.sharded_tensor\.metadata\.(?:TensorProperties|"
-    r"MEM_FORMAT_ENCODING)|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+)|"
+    r"MEM_FORMAT_ENCODING(?:\.[A-Z_]+)?)|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+)|"
     r"pathlib\.(?:_local\.)?(?:Pure)?(?:Posix|Windows)?Path|collections\.(?:OrderedDict|"
     r"defaultdict)"
 )
-"""What every .metadata imports."""
+"""What every .metadata imports. Python up to 3.11.3 writes a member of an enumeration as
+getattr(class, name), which is known here under its whole name."""
 
 FAMILIAR = re.compile(
     r"numpy\.(?:_?core\.multiarray\.(?:_reconstruct|scalar)|ndarray|dtype|dtypes\.\w+)"

@@ -123,7 +123,6 @@ def read_history(state: dict[str, object]) -> History | None:
         lr_max=largest,
         falling_from=_falling_from(logged, largest),
         losses=_losses(state.get("log_history")),
-        loss_ends=_loss_ends(state.get("log_history")),
         nan_at_end=_nan_at_end(state.get("log_history")),
     )
 
@@ -143,11 +142,6 @@ def _finite_losses(history: object) -> list[float]:
     entries = history if isinstance(history, list) else []
     losses = [each.get("loss") for each in entries if isinstance(each, dict)]
     return [float(loss) for loss in losses if isinstance(loss, int | float)]
-
-
-def _loss_ends(history: object) -> tuple[float, float] | None:
-    finite = _finite_losses(history)
-    return (finite[0], finite[-1]) if len(finite) > 1 else None
 
 
 def _losses(history: object) -> tuple[float, float, float] | None:

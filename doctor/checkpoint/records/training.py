@@ -25,8 +25,6 @@ class History(Section, frozen=True, kw_only=True):
     largest, or none fell."""
     losses: tuple[float, float, float] | None = None
     """The first logged one, the least, and the median of the last three; None: fewer than ten."""
-    loss_ends: tuple[float, float] | None = None
-    """The first logged one and the last; None: fewer than two."""
     nan_at_end: int = 0
     """The last entries of the log whose loss or gradient norm is NaN or infinite."""
 

@@ -39,8 +39,7 @@ ROWS = (
                 "Take an algorithm for this action space (DQN is for Discrete; SAC, TD3 and "
                 "DDPG are for Box; PPO takes both), or discretize it. For a saved policy make "
                 "the environment with the same wrappers, and load its VecNormalize statistics."),
-            Wording(r"values to unpack \(expected [245]|would exceed the maximum number of "
-                r"dimension of 1|Unsupported structured space '<class 'gym",
+            Wording(r"values to unpack \(expected [245]|Unsupported structured space '<class 'gym",
                 "ValueError: not enough values to unpack (expected 5, got 4)",
                 "Where it is env.step() or env.reset(): gymnasium and gym 0.26 return five values "
                 "(obs, reward, terminated, truncated, info) and two (obs, info), older ones and "
@@ -52,8 +51,6 @@ ROWS = (
                 "parts.",
                 ("python -m pip show gym gymnasium",),
                 more=("ValueError: too many values to unpack (expected 2)",
-                    "ValueError: setting an array element with a sequence. The requested array "
-                        "would exceed the maximum number of dimension of 1.",
                     "AssertionError: Unsupported structured space '<class "
                         "'gymnasium.spaces.dict.Dict'>'"),
                 sources=("panda-gym-38",)),
