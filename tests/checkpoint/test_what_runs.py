@@ -153,7 +153,7 @@ def test_members_of_enumerations_as_python_before_3_11_4_writes_them(
     metadata = tmp_path / "c/.metadata"
     data = metadata.read_bytes()
     where = f"ctorch.distributed.checkpoint.metadata\n{holder}\nV{member}\n"
-    metadata.write_bytes(data[:2] + f"c__builtin__\ngetattr\n({where}tR0".encode() + data[2:])
+    metadata.write_bytes(data[:2] + f"cbuiltins\ngetattr\n({where}tR0".encode() + data[2:])
     assert code(tmp_path / "c").status is status
 
 
