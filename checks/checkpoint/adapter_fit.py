@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from doctor._util.records import Unknown

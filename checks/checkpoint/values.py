@@ -39,7 +39,7 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     idle = checkpoint.training.idle_averages
     if isinstance(values, Unknown):
         return unknown(f"the values could not be read: {values.reason}")
-    if verdict := _failure(values):
+    if verdict := _failure(values) or _without_weights(checkpoint, values):
         return verdict
     if values.tensors and not (values.bytes or values.problems or values.unchecked):
         return skip(f"{counted(values.tensors, 'tensor')}, none with a value")
@@ -53,6 +53,16 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         return _idle(idle) if idle else skip(f"{text}; --deep judges every tensor")
     verdict = _finite(values, length_of_run(checkpoint) or checkpoint.training.steps)
     return _idle(idle) if idle and verdict.status is not Status.WARN else verdict
+
+
+def _without_weights(checkpoint: Checkpoint, values: Values) -> Verdict | None:
+    """A failure of a model; other states, such as momenta, may be zeros before the first step."""
+    text = whole_model_is_zero(values)
+    if not text:
+        return None
+    make = fail if checkpoint.model.model_type or checkpoint.training.steps else warn
+    summary = f"{text}; a trained model has other values"
+    return make(summary, fix=NO_WEIGHTS_FIX, seconds=values.seconds)
 
 
 def _partly(values: Values) -> Verdict:
@@ -75,9 +85,6 @@ def _failure(values: Values) -> Verdict | None:
         reason, fix = _why_not_finite(first)
         summary = f"{_counts(first)}{more}{reason}; every stored value finite required"
         return fail(summary, fix=fix, seconds=values.seconds)
-    if text := whole_model_is_zero(values):
-        summary = f"{text}; a trained model has other values"
-        return fail(summary, fix=NO_WEIGHTS_FIX, seconds=values.seconds)
     if values.negative:
         more = f" and {len(values.negative) - 1:,} more" * (len(values.negative) > 1)
         summary = f"{shown(values.negative[0])}{more}: negative values in a mean of squares"

@@ -119,8 +119,8 @@ MEANINGS: Meanings = {
         least=0.02,
     ),
     "labels far apart": Meaning(
-        "{fields} has {0} different whole numbers, from {1} to {2}: cross_entropy takes classes "
-        "from 0 to {0} - 1",
+        "{fields} has {0} different whole numbers, the greatest far above {0}: cross_entropy takes "
+        "classes from 0 to {0} - 1",
         "If they are classes, number them anew and keep the map: "
         "{value: number for number, value in enumerate(sorted(set(labels)))}.",
         single=True,

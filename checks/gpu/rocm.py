@@ -69,7 +69,7 @@ def problem(host: Host | Unknown, count: int | None, error: str | None) -> Verdi
 
 def _by_host(host: Host, found: str, denied: dict[str, str]) -> Verdict | None:
     """The cause where the host's files and variables show it."""
-    if host.wsl and not denied:
+    if host.wsl and not denied and not any(name in host.env for name in SELECTING):
         return fail(found, LISTS[0], fix=IN_WSL, sources=("librocdxg",))
     refused = [reason for reason in denied.values() if not PERMISSION.search(reason)]
     if refused and all(map(ABSENT.search, refused)):

@@ -11,8 +11,10 @@ NAMED = re.compile(
 )
 TORCHRUN = re.compile(r"/(?:attempt_\d+/)?(\d{1,6})/(?:stdout|stderr|std)\.log")
 NUMBER = re.compile(r"\d{1,9}")
-OF_RUNS = re.compile(r"(?:run|exp|experiment|trial|seed|fold|version|try)[-_]?\d", re.IGNORECASE)
-"""What numbers runs, and no ranks of one."""
+OF_RUNS = re.compile(
+    r"(?:^|[^A-Za-z])(?:run|exp|experiment|trial|seed|fold|version|try)[-_]?$", re.IGNORECASE
+)
+"""What stands before the number of a run, which is no rank."""
 
 
 def ranks_of(paths: Sequence[str]) -> dict[str, int]:
@@ -31,10 +33,13 @@ def _named(path: str) -> int | None:
 def _by_position(paths: Sequence[str]) -> dict[str, int]:
     """The one number in which the names differ, as in slurm-1234-0.out, slurm-1234-1.out."""
     names = [path.rpartition("/")[2] for path in paths]
-    if len({NUMBER.sub("#", name) for name in names}) != 1 or OF_RUNS.search(names[0]):
+    if len({NUMBER.sub("#", name) for name in names}) != 1:
         return {}
+    places = [match.start() for match in NUMBER.finditer(names[0])]
     columns = list(zip(*(map(int, NUMBER.findall(name)) for name in names), strict=True))
-    for column in reversed(columns):
+    for place, column in reversed(list(zip(places, columns, strict=True))):
+        if OF_RUNS.search(names[0][:place]):
+            continue
         if len(set(column)) == len(paths) and set(column) == set(range(len(paths))):
             return dict(zip(paths, column, strict=True))
     return {}

@@ -30,7 +30,7 @@ TORCH = (
 )
 """A name and a version, or what print(torch.__version__, torch.version.cuda) prints."""
 BUILD = re.compile(
-    r"(?!.*\bdgl).*?(?<![\w.=-])([12]\.\d{1,2}\.\d{1,2}\+(?:cpu|cu\d{3}))\b(?![.\w])"
+    r"(?!.*\b(?:dgl|torchrec|fbgemm|mmcv)).*?(?<![\w.=-])([12]\.\d{1,2}\.\d{1,2}\+(?:cpu|cu\d{3}))\b(?![.\w])"
 )
 """A version with a suffix that torch, torchaudio (which has torch's number) and DGL have."""
 SHOWN = re.compile(r"\s*Name: torch\s*$")

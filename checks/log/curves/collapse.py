@@ -88,13 +88,15 @@ def _entropy(log: Log, curve: Curve) -> Verdict:
     levels = _levels(curve)
     if levels is None:
         return skip(FEW)
-    reward = partner(log, curve, "reward") or partner(log, curve, "episode_reward")
+    episodes = partner(log, curve, "episode_reward")
+    reward = partner(log, curve, "reward") or episodes
     fell = levels[0] >= STARTED and levels[1] <= CERTAIN_ANSWERS
     rewards = finite_of(reward)[0] if reward else []
     early, late = series.thirds(rewards or [0.0])
     rises = late > early + RISES * abs(early)
-    if fell and not rewards and partner(log, curve, "value_loss"):
-        text = f"the entropy fell from {levels[0]:.3g} to {levels[1]:.2g}; no rewards were read"
+    if fell and not rises and (episodes or (not rewards and partner(log, curve, "value_loss"))):
+        rose = "the rewards do not rise" if rewards else "no rewards were read"
+        text = f"the entropy fell from {levels[0]:.3g} to {levels[1]:.2g}; {rose}"
         return note(text, fix=ONE_ACTION, places=(place_at(curve, len(curve.values) - 1),))
     if not fell or not rewards or rises:
         return ok(f"the entropy went from {levels[0]:.3g} to {levels[1]:.3g}")

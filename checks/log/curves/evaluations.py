@@ -107,7 +107,7 @@ def standing(log: Log) -> Verdict:
 def _loss(curve: Curve) -> Verdict:
     values = values_of(curve)
     if values and not any(map(math.isfinite, values)):
-        return fail(
+        return (fail if len(values) > 1 else warn)(
             f"the loss of the evaluation is {curve.values[0]} at every evaluation of the log",
             fix=NOT_FINITE,
             places=(place_at(curve, 0),),
@@ -149,6 +149,10 @@ BY_CHANCE, AT_LEVEL = 0.07, 0.015
 """Shares by which an accuracy and a loss may differ from those of a guess. Our own numbers."""
 
 
+AT_FIRST = "; a detector that starts from scratch has that for some epochs"
+OF_BOXES = re.compile(r"(?i)map|(?<![a-z])ap(?![a-z])|coco|bbox")
+
+
 def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
     """That few evaluations are 0, of which one before the first step is none."""
     values, name = values_of(curve), curve.name.partition(":")[2]
@@ -159,7 +163,7 @@ def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
         return None
     every = "its only evaluation" if len(values) == 1 else f"all {len(values)} evaluations"
     return note(
-        f"{name} is 0 at {every}; a detector that starts from scratch has that for some epochs",
+        f"{name} is 0 at {every}{AT_FIRST if OF_BOXES.search(name) else ''}",
         fix=NOTHING_RIGHT,
         places=(place_at(curve, len(values) - 1),),
     )

@@ -263,10 +263,10 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
 
 
 GOES_ON = (
-    "The loss is finite after it, so no weight was updated with these gradients: an fp16 scaler "
-    "skips such steps. Where many are skipped, train in bf16, or load fp32 weights under fp16 "
-    "autocast, and lower the learning rate; torch.autograd.set_detect_anomaly(True) names the "
-    "layer."
+    "The loss is finite after it, so the weights hold no NaN: an fp16 scaler skips such steps, or "
+    "the norm alone overflowed (take it of unscaled gradients, in fp32). Where many are skipped, "
+    "train in bf16, or load fp32 weights under fp16 autocast, and lower the learning rate; "
+    "torch.autograd.set_detect_anomaly(True) names the layer."
 )
 
 
@@ -275,7 +275,8 @@ def _goes_on(log: Log, norm: Curve, first: int) -> str:
     loss = partner(log, norm, "loss")
     pairs = [] if loss is None else zip(loss.steps, values_of(loss), strict=True)
     later = [value for step, value in pairs if step > norm.steps[first]]
-    return GOES_ON if any(0 < abs(value) < math.inf for value in later) else ""
+    intact = all(map(math.isfinite, later)) and any(later)
+    return GOES_ON if intact else ""
 
 
 def skips_all(log: Log, curve: Curve) -> bool:

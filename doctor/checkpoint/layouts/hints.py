@@ -91,8 +91,8 @@ def only_below(directory: Directory, names: list[str]) -> str:
     return found[0]
 
 
-NO_DATA = re.compile(r"(?:\w*_)?model|.*\.(?!bin$)\w+$")
-"""Names of files that end in .bin and are weights, or that end in another way."""
+NO_DATA = re.compile(r"(?:\w*_)?model|.*\.(?:safetensors|gguf|distcp|ckpt)$")
+"""Names of files that are weights, whatever else may end so."""
 
 
 def _holds(directory: Directory, name: str) -> bool:

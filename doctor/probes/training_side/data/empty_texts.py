@@ -112,7 +112,8 @@ class EmptyTexts:
             if not held:
                 continue
             fields = (self._blank,) if kind == "nothing asked" else ()
-            if whole in ("asked", "turns") and len(held) > MOST * counts[whole]:
+            document = whole == "asked" and self._blank.lower() in DOCUMENTS
+            if whole in ("asked", "turns") and not document and len(held) > MOST * counts[whole]:
                 kind, fields = "nothing asked in many", fields or ("the user's messages",)
             found.append(relation(kind, len(held), counts[whole], fields, held))
         return found

@@ -51,7 +51,8 @@ class RowNames:
         asked = not others and questions
         if self._rows >= LEAST and others and new and not questions:
             types = {self._type_of(name) for name in others}
-            if "" not in types and (texts or types != {"number"}):
+            alone = texts and len(others) == 1
+            if "" not in types and (types != {"number"} or alone):
                 return [relation("first row is data", 1, 1)]
         if not texts or not new or not known or asked:
             return []
