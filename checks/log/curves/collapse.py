@@ -94,13 +94,16 @@ def _entropy(log: Log, curve: Curve) -> Verdict:
     rewards = finite_of(reward)[0] if reward else []
     early, late = series.thirds(rewards or [0.0])
     rises = late > early + RISES * abs(early)
-    if fell and not rises and (episodes or (not rewards and partner(log, curve, "value_loss"))):
+    falls = bool(rewards) and late < early - RISES * abs(early)
+    solved = episodes and not rises and not falls  # a policy that has learned is sure
+    if fell and (solved or (not rewards and partner(log, curve, "value_loss"))):
         rose = "the rewards do not rise" if rewards else "no rewards were read"
         text = f"the entropy fell from {levels[0]:.3g} to {levels[1]:.2g}; {rose}"
         return note(text, fix=ONE_ACTION, places=(place_at(curve, len(curve.values) - 1),))
     if not fell or not rewards or rises:
         return ok(f"the entropy went from {levels[0]:.3g} to {levels[1]:.3g}")
-    return _fell(curve, "the rewards do not rise, and the entropy", *levels, ANSWERS)
+    fix = ONE_ACTION if episodes else ANSWERS
+    return _fell(curve, "the rewards do not rise, and the entropy", *levels, fix)
 
 
 FEW = f"fewer than {series.FEWEST} values are not judged"
