@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import alive, objects
@@ -141,7 +142,8 @@ def _runs_in(reading: Training, call: Call, reached: list[int]) -> bool | None:
 
 def _is_left(reading: Training, call: Call, loop: int) -> bool | None:
     """self.validate() evaluates self.model, which the loop runs with a graph, and which is set to
-    train() above the loop; nothing leaves the loop beside the evaluation."""
+    train() above the loop; nothing leaves the loop beside the evaluation, and no method of another
+    file's base may set the mode back."""
     key = reading.key(call.receiver, call.scope)
     own = [reading.calls[n] for n in reading.by_loop[loop]]
     runs = [c for c in own if reading.key(c.name, c.scope) == key and c.name.startswith("self.")]
@@ -150,7 +152,12 @@ def _is_left(reading: Training, call: Call, loop: int) -> bool | None:
     left = {(b.loops, b.arms) for b in reading.script.bare if b.name == "break"}
     leaves = any((c.loops, c.arms) in left for c in sites)
     graph = bool(runs) and not all(reading.is_without_graph(c) for c in runs)
-    return True if graph and sets and sites and not leaves else None
+    here = [*own, *reading.calls_in(call.scope)]
+    inherited = any(
+        re.fullmatch(r"self\.\w+", c.name) and reading.target_function(c) is None
+        and not reading.assigned_to(c.name, c.scope) for c in here
+    )  # fmt: skip
+    return True if graph and sets and sites and not leaves and not inherited else None
 
 
 def _has_no_modes(reading: Training, call: Call, number: int) -> bool:
