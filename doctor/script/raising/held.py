@@ -90,7 +90,11 @@ def _made(definitions: Definitions, scope: Scope, binding: ast.AST) -> type | No
         if isinstance(called, ast.Name):
             bound = scope.owner(called.id)
             nodes = bound.bindings[called.id] if bound is not None else []
-            if all(isinstance(n, ast.ImportFrom) and n.module == "collections" for n in nodes):
+            builtin = not nodes and called.id in ("dict", "list", "set")
+            if builtin or (
+                nodes
+                and all(isinstance(n, ast.ImportFrom) and n.module == "collections" for n in nodes)
+            ):
                 name = called.id
         elif not (isinstance(module, ast.Name) and module.id == "collections"):
             return None
