@@ -163,10 +163,11 @@ def _inherited(reading: Training, call: Call, inside: list[Call]) -> Iterator[st
     """Methods that another file's base has, called in the loop and where eval() is."""
     key = reading.key(call.receiver, call.scope)
     for each in (*inside, *reading.calls_in(call.scope)):
-        known = reading.target_function(each) is not None or reading.key(each.name, each.scope) == key
-        if re.fullmatch(r"self\.\w+", each.name) and not known:
-            if not reading.assigned_to(each.name, each.scope):
-                yield each.method
+        if not re.fullmatch(r"self\.\w+", each.name) or reading.target_function(each) is not None:
+            continue
+        own = reading.key(each.name, each.scope) == key
+        if not own and not reading.assigned_to(each.name, each.scope):
+            yield each.method
 
 
 def _has_no_modes(reading: Training, call: Call, number: int) -> bool:

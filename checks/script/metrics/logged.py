@@ -34,8 +34,8 @@ def mislabelled(reading: Training) -> Iterator[Match]:
     yield from _of_training(reading)
     table: dict[object, list[_Entry]] = {}
     for entry in _entries(reading):
-        if entry.value.kind == "literal":
-            continue
+        if entry.value.kind == "literal" or not entry.call.statement:
+            continue  # a number, or stage == "val" and log(...)
         call, text = entry.call, render(reading, entry.value)
         table.setdefault((call.scope, call.loops, call.arms, text), []).append(entry)
     for entries in (held[:MOST] for held in table.values()):
