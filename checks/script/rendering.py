@@ -62,7 +62,8 @@ def _operation(value: Value, items: list[str]) -> str:
         return f"({'|'.join(items)})" if value.kind == "choice" else f"({value.text})"
     if value.name and len(items) == 1 and value.name[:1].islower():
         return f"{items[0]}.{value.name}"
-    return f"{value.name}<{','.join(items)}>"
+    name = "" if value.name == "Lambda" else value.name
+    return f"{name}<{','.join(items)}>"
 
 
 def _call(reading: Reading, call: Call, depth: int) -> str:

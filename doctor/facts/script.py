@@ -209,7 +209,8 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Bare(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A statement that names a method and does not call it: `optimizer.zero_grad`; and `break`."""
+    """A statement that names a method and does not call it: `optimizer.zero_grad`; `break`;
+    and `del losses[]` of `del losses[:]`."""
 
     name: str
     span: Span

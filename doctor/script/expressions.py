@@ -213,7 +213,7 @@ def _slice(walk: Walk, node: ast.Slice) -> Value:
 
 
 def _lambda(walk: Walk, node: ast.Lambda) -> Value:
-    return gather("other", [value_of(walk, node.body)])
+    return gather("other", [value_of(walk, node.body)], name="Lambda")
 
 
 def _walrus(walk: Walk, node: ast.NamedExpr) -> Value:

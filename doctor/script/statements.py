@@ -55,6 +55,11 @@ def block(walk: Walk, body: Sequence[ast.stmt]) -> None:
         elif type(statement) is ast.Break:
             place = (walk.position(statement), walk.scope, walk.arms, walk.loops_around)
             walk.bare.append(Bare("break", *place))
+        elif isinstance(statement, ast.Delete):
+            place = (walk.position(statement), walk.scope, walk.arms, walk.loops_around)
+            walk.bare += [Bare(f"del {walk.dotted(t.value)}[]", *place)
+                          for t in statement.targets if isinstance(t, ast.Subscript)]  # fmt: skip
+            _children(walk, statement)
         elif type(statement) not in (ast.Pass, ast.Global, ast.Nonlocal, *EXITS[2:]):
             _children(walk, statement)
         if isinstance(statement, ast.If):

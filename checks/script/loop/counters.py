@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Loop, Span, Value
@@ -13,6 +16,8 @@ OF_TENSORS = {
     "numpy", "detach", "dim", "item", "reshape", "requires_grad_",
 }  # fmt: skip
 """Methods of tensors that no int has."""
+OWN_NAMES = {"ListComp", "SetComp", "DictComp", "GeneratorExp", "Lambda"}
+"""Expressions whose names are their own."""
 
 
 def index_as_batch(reading: Training) -> Iterator[Match]:
@@ -25,6 +30,9 @@ def index_as_batch(reading: Training) -> Iterator[Match]:
             call = reading.calls[n]
             if call.receiver != name or call.method not in OF_TENSORS or call.scope != loop.scope:
                 continue
+            bound = any(reading.script.contexts[c].target == name for c in call.contexts)
+            if bound or n in reading.cached(_calls_with_own_names):
+                continue
             tried = any(reading.branches[b].kind == "try" for b, _ in call.arms)
             if not tried and not _is_rebound(reading, name, number, call):
                 yield Match(
@@ -33,6 +41,12 @@ def index_as_batch(reading: Training) -> Iterator[Match]:
                     fix="for i, (x, y) in enumerate(loader), or leave out enumerate().",
                 )
             break
+
+
+def _calls_with_own_names(reading: Training) -> frozenset[int]:
+    """[x.to(device) for x in batch] and lambda x: x.to(device)."""
+    values = (value for value, _, _ in reading.expressions)
+    return frozenset(n for part in flatten(values) if part.name in OWN_NAMES for n in part.calls)
 
 
 def _is_enumerated(reading: Training, loop: Loop) -> bool:
@@ -74,12 +88,12 @@ def counter_taken(reading: Training) -> Iterator[Match]:
         if outer < 0 or reading.loops[outer].scope != reading.loops[number].scope:
             continue
         before, behind = _reads(reading, name, inside[outer], places, number)
-        if behind is not None and (before or _is_enumerated(reading, reading.loops[outer])):
+        if behind is not None and before:
             yield Match(
                 behind,
                 f"{name} is the last number of the inner loop here: it took the name of the outer "
                 "loop's",
-                "fail",
+                "warn",
                 fix="Give the inner loop a name of its own.",
             )
 
@@ -114,13 +128,25 @@ def _reads(
             break
         tests = [t for b, _ in each.arms if b not in around
                  and (t := reading.test_of(b)) is not None]  # fmt: skip
-        if name not in {n for v in (*_values(each), *tests) for n in v.all_names}:
+        read = [v for v in (*_values(each), *tests) if name in v.all_names]
+        if all(_is_own(v) for v in read):
             continue
         before |= each.span.order < start
-        if after:
+        if after and not any(_is_number_of_items(reading, name, v) for v in read):
             behind = each.span
             break
     return before, behind
+
+
+def _is_own(value: Value) -> bool:
+    """The names within a comprehension or a lambda may be its own."""
+    return any(part.name in OWN_NAMES for part in flatten([value]))
+
+
+def _is_number_of_items(reading: Training, name: str, value: Value) -> bool:
+    """total / (i + 1) behind the loop that counts: what is meant is the inner one's number."""
+    text = re.escape(name)
+    return re.search(rf"/\(*{text}\b|\b{text}\+1\b", render(reading, value)) is not None
 
 
 def _values(place: Place) -> tuple[Value, ...]:

@@ -177,11 +177,9 @@ RULES = (
         fires=(
             "next(iter(loader)) in the loop that trains, of a loader that shuffles",
             "`if step % 100:` around a step, a save or an evaluation",
+            "for i, x in enumerate(xs), i read, an inner loop over i, and i read behind that loop",
         ),
-        errors=(
-            "next(iter(loader)) in the loop that trains, of a loader in order",
-            "for i, x in enumerate(xs), an inner loop over i, and i behind that loop",
-        ),
+        errors=("next(iter(loader)) in the loop that trains, of a loader in order",),
         fix="for batch in loader, or one iterator before the loop; `if step % 100 == 0:`.",
         sources=("torch-dataloader",),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import alive, objects
@@ -108,11 +109,14 @@ def _first_eval(reading: Training, reached: list[int], loop: int) -> Iterator[Ma
             continue
         if _is_probe(reading, call):
             return
+        foreign = _inherited(reading, call, [reading.calls[n] for n in reached])
+        back = next((name for name in foreign if re.search("train|mode|restore", name)), "")
+        open_ = f"{back}() may set it back" if back else "" if state else "it may be another model"
         message = f"{call.receiver}.eval() in the loop, and no train() there"
         if _has_no_modes(reading, call, number):
             yield Match(call.span, f"{message}: no layer of it differs so far", "note")
         else:
-            yield Match(call.span, message, "fail", "" if state else "it may be another model")
+            yield Match(call.span, message, "fail", open_)
         return
 
 
@@ -141,7 +145,8 @@ def _runs_in(reading: Training, call: Call, reached: list[int]) -> bool | None:
 
 def _is_left(reading: Training, call: Call, loop: int) -> bool | None:
     """self.validate() evaluates self.model, which the loop runs with a graph, and which is set to
-    train() above the loop; nothing leaves the loop beside the evaluation."""
+    train() above the loop; nothing leaves the loop beside the evaluation, and no method of another
+    file's base may set the mode back."""
     key = reading.key(call.receiver, call.scope)
     own = [reading.calls[n] for n in reading.by_loop[loop]]
     runs = [c for c in own if reading.key(c.name, c.scope) == key and c.name.startswith("self.")]
@@ -150,7 +155,19 @@ def _is_left(reading: Training, call: Call, loop: int) -> bool | None:
     left = {(b.loops, b.arms) for b in reading.script.bare if b.name == "break"}
     leaves = any((c.loops, c.arms) in left for c in sites)
     graph = bool(runs) and not all(reading.is_without_graph(c) for c in runs)
-    return True if graph and sets and sites and not leaves else None
+    foreign = any(_inherited(reading, call, own))
+    return True if graph and sets and sites and not leaves and not foreign else None
+
+
+def _inherited(reading: Training, call: Call, inside: list[Call]) -> Iterator[str]:
+    """Methods that another file's base has, called in the loop and where eval() is."""
+    key = reading.key(call.receiver, call.scope)
+    for each in (*inside, *reading.calls_in(call.scope)):
+        if not re.fullmatch(r"self\.\w+", each.name) or reading.target_function(each) is not None:
+            continue
+        own = reading.key(each.name, each.scope) == key
+        if not own and not reading.assigned_to(each.name, each.scope):
+            yield each.method
 
 
 def _has_no_modes(reading: Training, call: Call, number: int) -> bool:

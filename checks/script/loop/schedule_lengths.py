@@ -17,6 +17,8 @@ LENGTHS = {
     "get_scheduler": ("num_training_steps", 3),
 }  # fmt: skip
 """The argument that says after how many steps a schedule ends, and its position."""
+CONVERTED = ("FloorDiv", "Div", "Mult")
+"""In what turns a step into epochs before it is divided by these."""
 
 
 def of_lambda(reading: Training, made: Call) -> list[Value]:
@@ -38,6 +40,8 @@ def _divisors(
     inside = [v for each in values for call in reading.inside(each) for v in call.values]
     for part in flatten([*values, *inside]):
         first = part.items[0] if part.name == "Div" and len(part.items) == 2 else None
+        if first is not None and any(p.name in CONVERTED for p in flatten([first])):
+            continue
         counted = {n for n in first.all_names if "." not in n} if first is not None else set()
         known = counted & given or (
             not given

@@ -37,7 +37,10 @@ def wrong_unit(reading: Training) -> Iterator[Match]:
     yield from _in_micro_batches(reading)
     for number, name, home in _with_homes(reading):
         made = reading.calls[number]
-        yield from counted_apart(reading, number, name, home)
+        apart = list(counted_apart(reading, number, name, home))
+        yield from apart
+        if apart:
+            continue
         length = _length(reading, made)
         if length is None:
             continue

@@ -193,7 +193,7 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
             number for m in made
             if evaluate.is_number(number := m.keywords["lr"].literal) and 0 < number < FACTORS
         }  # fmt: skip
-        bodies = [("the lambda", given.items)] if given.kind == "other" and not given.name else []
+        bodies = [("the lambda", given.items)] if given.name == "Lambda" else []
         bodies += [(f"{reading.function(n).name}()", reading.returns(n))
                    for n in _lambdas(reading, given, call)]  # fmt: skip
         yield from _noam(reading, given, call, made, [v for _, each in bodies for v in each])
@@ -236,7 +236,7 @@ def _bounded(reading: Training, value: Value) -> Iterator[Value]:
 def _lambdas(reading: Training, given: Value, call: Call) -> Iterator[int]:
     """The function of this file, also below `lambda step: rate(step, config)` and partial()."""
     yield from functions_of(reading, given, call)
-    inner = given.items[0] if given.kind == "other" and not given.name and given.items else given
+    inner = given.items[0] if given.name == "Lambda" and given.items else given
     made = reading.call_of(inner)
     if made is None:
         return

@@ -26,7 +26,7 @@ def update_skipped(
             test = reading.test_of(branch)
             left = (branch, 1 - arm)
             bad = test is not None and (branch, arm) not in call.arms and SKIPS.search(test.text)
-            ends = any(left in b.arms for b in reading.script.bare) or any(
+            ends = any(left in b.arms for b in reading.script.bare if b.name == "break") or any(
                 left in c.arms and ENDS.search(c.method) for c in reading.calls
             ) or any(left in arms for _, arms in reading.function(scope).exits)  # fmt: skip
             if bad and test is not None and not ends:

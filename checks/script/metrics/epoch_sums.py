@@ -164,28 +164,39 @@ def counters_kept(reading: Training) -> Iterator[Match]:
                 return
 
 
-MEANS = ("mean", "average", "fmean", "nanmean", "sum")
+MEANS = ("mean", "average", "fmean", "nanmean")
 
 
 def lists_kept(reading: Training) -> Iterator[Match]:
-    """np.mean(scores) in each epoch, of a list that is empty before the first epoch alone."""
+    """np.mean(losses) in each epoch, of a list that is empty before the first epoch alone."""
     for call in reading.named("append"):
         iterable = reading.iterable_of(call) if len(call.loops) > 1 else None
         if iterable is None or not any(is_loader(name) for name in iterable.all_names):
             continue
         name, epoch = call.receiver, call.loops[:-1]
+        if not (direction(name) or RIGHT & set(words(name))) or _is_emptied(reading, name):
+            continue
         made = reading.assigned_to(name, call.scope) if _in_epochs(reading, call) else []
         empty = all(a.value.kind == "list" and not a.value.items and not a.loops for a in made)
-        if not made or not empty or any(c.receiver == name for c in reading.named("clear", "pop")):
+        if not made or not empty:
             continue
         reading.step(len(made))
         for each in reading.named(*MEANS):
             reading.step()
             whole = each.first is not None and (each.first.kind, each.first.name) == ("name", name)
-            if whole and each.loops == epoch and each.scope == call.scope:
+            own = set(each.arms) - set(call.arms)
+            if whole and each.loops == epoch and each.scope == call.scope and not own:
                 message = f"{name} goes on through all epochs, and so does its mean"
                 yield Match(made[0].span, message, fix="Set it to [] in each epoch.")
                 break
+
+
+def _is_emptied(reading: Training, name: str) -> bool:
+    """losses.clear(), losses[:] = [] and del losses[:]."""
+    if any(each.name == f"del {name}[]" for each in reading.script.bare):
+        return True
+    set_anew = any(each.target.startswith(f"{name}[") for each in reading.script.parts)
+    return set_anew or any(c.receiver == name for c in reading.named("clear", "pop"))
 
 
 RIGHT = {"right", "correct", "corrects", "hits"}

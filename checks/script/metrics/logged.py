@@ -16,7 +16,10 @@ PAIRS = ("add_scalar", "add_value", "log_value", "log_scalar", "log_metric", "lo
 TABLES = ("log", "log_metrics", "log_dict", "add_scalars")
 MOST = 20
 """Labels of one value that are compared with each other. Our own number."""
-ALIKE = ({"acc", "accuracy"}, {"iou", "miou"}, {"auc", "auroc"}, {"ap", "map", "auprc"})
+ALIKE = (
+    {"acc", "accuracy", "recall"}, {"iou", "miou"}, {"auc", "auroc"},
+    {"ap", "map", "auprc", "precision"}, {"dice", "f1"},
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ def mislabelled(reading: Training) -> Iterator[Match]:
     yield from _of_training(reading)
     table: dict[object, list[_Entry]] = {}
     for entry in _entries(reading):
+        if entry.value.kind == "literal" or not entry.call.statement:
+            continue  # a number, or stage == "val" and log(...)
         call, text = entry.call, render(reading, entry.value)
         table.setdefault((call.scope, call.loops, call.arms, text), []).append(entry)
     for entries in (held[:MOST] for held in table.values()):
@@ -104,10 +109,12 @@ def _parts(text: str) -> list[str]:
 def _is_of_the_other(text: str, right: str, label: str) -> bool:
     """Only the part differs, train or val; or the value is named for training, or for a metric,
     as one label is, and the other is not."""
+    if not re.search(r"[A-Za-z_]", text) or text.startswith("float("):
+        return False
     parts = {_part(right), _part(label)}
     if parts == {"train", "held out"} and _rest(right) == _rest(label):
         fits = _part(re.sub(r"\W+", "_", text)) in ("", _part(right))
-        return fits and bool(direction("_".join(_parts(label))) or direction(_parts(text)[0]))
+        return fits and bool(_is_metric(label) or direction(_parts(text)[0]))
     named = re.sub(r"\.(?:avg|val|item\(\)|mean\(\)|compute\(\))", "", text)
     short = re.sub(r"\W+", "_", named)
     if not re.fullmatch(r"(?:self\.)?[\w.]+(?:/len\([\w.]+\))?", named.strip("()")):
@@ -118,6 +125,11 @@ def _is_of_the_other(text: str, right: str, label: str) -> bool:
     mine, own, other = (_metrics(name) for name in (short, under[1], under[0]))
     alike = any(mine | other <= same for same in ALIKE)
     return len(mine) == len(other) == 1 and mine == own and mine != other and not alike
+
+
+def _is_metric(label: str) -> bool:
+    """The last word is one: of val/loss, not of val/loss_scale."""
+    return bool(direction("".join(words("_".join(_parts(label)))[-1:])))
 
 
 def _part(label: str) -> str:

@@ -83,6 +83,7 @@ def _largest_output(reading: Training) -> Iterator[Match]:
 def _added_behind(reading: Training) -> Iterator[Match]:
     """total += loss behind the loop that trains: the loss of its last batch."""
     trained = {reading.calls[n].loops for n in reading.backwards}
+    starts = {reading.loss_name(reading.calls[n]) for n in reading.backwards}
     for each in reading.assignments:
         named = re.fullmatch(r"(\w*loss)(?:\.data|\.item\(\)|\.detach\(\))*(?:\.item\(\))?",
                              render(reading, each.value))  # fmt: skip
@@ -94,7 +95,7 @@ def _added_behind(reading: Training) -> Iterator[Match]:
         loop = next(iter(inner))[-1:] if len(inner) == 1 else ()
         batches = reading.loops[loop[0]].iterable if loop else None
         if (
-            batches is not None and inner <= trained
+            batches is not None and inner <= trained and named[1] in starts
             and all(line.loops[:-1] == each.loops and not line.augmented for line in held)
             and held[-1].span.order < each.span.order
             and any(is_loader(name) for name in batches.all_names)

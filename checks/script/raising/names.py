@@ -54,11 +54,14 @@ def _attribute(each: Raising) -> str:
     return f"{each.owner} sets no attribute {each.name}; {hint}"
 
 
+CONTAINERS = ("list", "dict", "set", "defaultdict", "OrderedDict", "Counter")
+
+
 def _severity(each: Raising) -> Severity | None:
     """Another file may set an attribute from outside: model.drop_path_prob = 0.2."""
     if each.kind == "exported":
         return "warn"
-    if each.kind == "held" and not each.nearest and each.expected[:1].isupper():
+    if each.kind == "held" and each.expected not in CONTAINERS:
         return "note"
     if each.kind == "attribute" and not each.nearest:
         return "warn" if each.expected == "call" else "note"

@@ -9,16 +9,22 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
+OF_OTHERS = ("transformers.", "diffusers.", "timm.", "open_clip.")
+"""Libraries with functions of the name load_state_dict, which read a file."""
+
 
 def result_of_load(reading: Training) -> Iterator[Match]:
     for call in reading.named("load_state_dict"):
         root = reading.root(call)
         if call.targets == (root,) and root and not call.name.startswith("torch.distributed."):
             yield Match(call.span, f"load_state_dict() returns the keys, and {root} becomes that")
-        own = "load_state_dict" in reading.functions_by_name
-        if "map_location" in call.keywords and call.receiver and not own:
+        own = "load_state_dict" in reading.functions_by_name or call.name.startswith(OF_OTHERS)
+        read = call.first is not None and isinstance(call.first.literal, str)
+        if "map_location" in call.keywords and call.receiver and not own and not read:
+            known = reading.key(call.receiver, call.scope) in reading.trained_names
             fix = "Pass map_location to torch.load."
-            yield Match(call.span, "load_state_dict() has no parameter map_location", fix=fix)
+            message = "load_state_dict() has no parameter map_location"
+            yield Match(call.span, message, None if known else "warn", fix=fix)
 
 
 def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:

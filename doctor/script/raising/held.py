@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import collections
 import difflib
+import re
 from collections.abc import Iterator
 
 from doctor.facts.script import Raising
@@ -17,6 +18,8 @@ MADE = {"dict": dict, "list": list, "set": set, "defaultdict": collections.defau
         "OrderedDict": collections.OrderedDict, "Counter": collections.Counter}  # fmt: skip
 OF_PYTHON_2 = {"iteritems", "itervalues", "iterkeys", "has_key"}
 """Another rule has them."""
+MOST = 20
+"""Attributes for which the nearest is looked up. Our own number."""
 
 
 def lacking(definitions: Definitions, span: Position) -> Iterator[Raising]:
@@ -28,25 +31,33 @@ def lacking(definitions: Definitions, span: Position) -> Iterator[Raising]:
     kinds: dict[tuple[Scope, str], tuple[str, set[str]] | None] = {}
     for scope in definitions.scopes:
         for use in scope.uses:
-            node = definitions.parents.get(use)
-            if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
-                continue
-            owner = scope.owner(use.id)
-            if owner is None or isinstance(owner.node, ast.ClassDef):
+            node, owner = _read(definitions, use), scope.owner(use.id)
+            if node is None or owner is None or isinstance(owner.node, ast.ClassDef):
                 continue
             key = (owner, use.id)
             if key not in kinds:
                 kinds[key] = _kind(definitions, owner, use.id, fields)
             found = kinds[key]
-            if found is None or node.attr in found[1] | OF_PYTHON_2 | texts:
+            if found is None or node.attr in found[1] or node.attr in texts:
                 continue
             if (*key, node.attr) in reported or is_guarded(
                 node, definitions.parents, "AttributeError"
             ):
                 continue
             reported.add((*key, node.attr))
-            nearest = "".join(difflib.get_close_matches(node.attr, sorted(found[1]), 1, 0.7))
+            nearest = _nearest(node.attr, found[1]) if len(reported) < MOST else ""
             yield Raising("held", node.attr, span(node), use.id, nearest, found[0])
+
+
+def _read(definitions: Definitions, use: ast.Name) -> ast.Attribute | None:
+    node = definitions.parents.get(use)
+    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return None
+    return None if node.attr.startswith("__") or node.attr in OF_PYTHON_2 else node
+
+
+def _nearest(attribute: str, known: set[str]) -> str:
+    return "".join(difflib.get_close_matches(attribute, sorted(known)[:200], 1, 0.7))
 
 
 def _kind(
@@ -79,7 +90,11 @@ def _made(definitions: Definitions, scope: Scope, binding: ast.AST) -> type | No
         if isinstance(called, ast.Name):
             bound = scope.owner(called.id)
             nodes = bound.bindings[called.id] if bound is not None else []
-            if all(isinstance(n, ast.ImportFrom) and n.module == "collections" for n in nodes):
+            builtin = not nodes and called.id in ("dict", "list", "set")
+            if builtin or (
+                nodes
+                and all(isinstance(n, ast.ImportFrom) and n.module == "collections" for n in nodes)
+            ):
                 name = called.id
         elif not (isinstance(module, ast.Name) and module.id == "collections"):
             return None
@@ -96,8 +111,10 @@ def _dataclasses(definitions: Definitions) -> dict[str, set[str]]:
         made = [ast.unparse(each).partition("(")[0] for each in owner.decorator_list]
         bound = definitions.by_scope[owner].bindings.keys()
         whole = made in (["dataclass"], ["dataclasses.dataclass"]) and not owner.bases
-        if whole and name not in definitions.extended and "__getattr__" not in bound:
-            found[name] = {*bound, *definitions.stored, *dir(object), "__dataclass_fields__"}
+        if not whole or name in definitions.extended or "__getattr__" in bound:
+            continue
+        if not re.search(r"__dict__|__setattr__", ast.unparse(owner)):
+            found[name] = {*bound, *definitions.stored, "__dataclass_fields__"}
     return found
 
 
