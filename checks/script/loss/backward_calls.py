@@ -11,7 +11,6 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
-
 WRAPPERS = ("accelerate", "lightning", "pytorch_lightning", "deepspeed")
 
 
