@@ -247,7 +247,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "empties it there": "Append a copy: list(...).",
     },
     "SCR411": {
-        "only the last one has an effect": "Assign the result to what the next reads: x = layer(x).",
+        "only the last one has an effect": "Assign what each layer returns: x = layer(x).",
         "an axis of one entry": "Take the softmax over the axis of the places, for example dim=1.",
         "nothing reads it": "Give the next layer {name}.",
     },
