@@ -173,6 +173,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "and its boxes stay": "Change the boxes as the image, too.",
         "and its mask stays": "Apply it to the mask, too.",
         "left and right of": "Exchange the points of the left and right side, too.",
+        "the left edge": "Use width - boxes[:, [2, 0]].",
         "replaced by the line before": "Compute both edges from a copy.",
     },
     "SCR371": {
@@ -246,7 +247,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "empties it there": "Append a copy: list(...).",
     },
     "SCR411": {
-        "each layer reads": "Assign the result to what the layer reads: x = layer(x).",
+        "only the last one has an effect": "Assign what each layer returns: x = layer(x).",
         "an axis of one entry": "Take the softmax over the axis of the places, for example dim=1.",
         "nothing reads it": "Give the next layer {name}.",
     },

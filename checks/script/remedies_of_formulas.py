@@ -26,6 +26,7 @@ FORMULAS: Mapping[str, Mapping[str, str]] = {
     },
     "SCR228": {
         "a value per sample": "Call loss.mean().backward().",
+        "twice: the graph": "Call backward() once.",
         "is freed by": "Add the losses, and call backward() once.",
     },
     "SCR254": {
@@ -43,7 +44,7 @@ FORMULAS: Mapping[str, Mapping[str, str]] = {
     },
     "SCR340": {
         "their product up to t": "Use alphas.cumprod(0)[t].",
-        "t goes up": "Count t down: reversed(range(T)).",
+        " goes up": "Count it down: reversed(range(T)).",
         "one step for the whole batch": "Draw torch.randint(0, T, (batch,)).",
         "behind the last step": "Draw it by torch.randint(0, T, (batch,)).",
         "is drawn anew": "Compare the prediction with the noise that was added.",
@@ -73,6 +74,7 @@ FORMULAS: Mapping[str, Mapping[str, str]] = {
     },
     "SCR374": {
         "is no number of groups": "Use a num_generations that divides the batch.",
+        "one answer per prompt": "Set num_generations to 2 or more.",
         "at temperature 0": "Set temperature above 0.",
         "lacks **kwargs": "Add **kwargs to its parameters.",
     },
@@ -109,7 +111,7 @@ FORMULAS: Mapping[str, Mapping[str, str]] = {
         "the larger of two critics": "Use torch.min(q1, q2).",
         "none at t = 0": "Add noise where t > 0 only.",
         "q - alpha * log_prob": "Use q - alpha * log_prob.",
-        "exp(-logvar)": "Multiply it by exp(-logvar).",
+        "divided by the variance": "Multiply it by exp(-logvar).",
     },
     "SCR387": {
         "passes the gradient on": "Return -grad, times the factor.",
@@ -145,7 +147,7 @@ FORMULAS: Mapping[str, Mapping[str, str]] = {
         "max() of the whole batch": "Use max(1).values.",
         "not its value": "Use max(1).values.",
         "stands outside of": "Use r + gamma * (1 - done) * (q - alpha * log_prob).",
-        "takes exp(ref - logp)": "Use exp(ref - logp) - (ref - logp) - 1.",
+        "the estimator takes": "Use exp(ref - logp) - (ref - logp) - 1.",
         "the ratio is new to old": "Use exp(logp - old_logp).",
     },
     "SCR410": {

@@ -115,10 +115,12 @@ def removed_of_numpy(reading: Training) -> Iterator[Match]:
         or reading.mentions("LooseVersion")
     ):
         return
+    given = {a.target.partition(".")[2] for a in reading.stores
+             if a.target.startswith(("np.", "numpy."))}  # fmt: skip
     found = [(r.name, r.span, r.arms) for r in reading.script.references]
     found += [(c.name, c.name_span, c.arms) for c in reading.named(*OF_NUMPY.values())]
     for name, span, arms in found:
-        if name in OF_NUMPY and not _is_fallback(reading, arms):
+        if name in OF_NUMPY and OF_NUMPY[name] not in given and not _is_fallback(reading, arms):
             message = f"{name} is gone since numpy 1.24; use {OF_NUMPY[name]}"
             yield Match(span, message, "warn", fix=f"Use {OF_NUMPY[name]}.")
 

@@ -44,10 +44,12 @@ def held_out_unused(reading: Training) -> Iterator[Match]:
     """val_loader is never read, and the loader that trains is read without gradients, too."""
     bound, read = reading.cached(_bound_and_read)
     loaders = [name for name in bound if is_held_out(name) and is_loader(name)]
+    busy = {bound[name][1] for name in loaders if name in read}
+    scopes = {bound[name][1] for name in loaders} - busy
+    others = {scope: _evaluated(reading, scope) for scope in sorted(scopes)}
     for name in loaders:
         span, scope = bound[name]
-        rivals = {each for each in loaders if bound[each][1] == scope}
-        other = _evaluated(reading, scope) if read.isdisjoint(rivals) else ""
+        other = others.get(scope, "")
         if other:
             yield Match(
                 span,

@@ -197,14 +197,15 @@ def _shares(reading: Training, number: int) -> bool:
     call = reading.calls[number]
     if call.method != "DistributedSampler" or len(call.targets) != 1:
         return True
-    key = reading.key(call.targets[0], call.scope)
+    return reading.key(call.targets[0], call.scope) in reading.cached(_read)
+
+
+def _read(reading: Training) -> set[tuple[object, str]]:
+    """Keys of all names that an expression or a loop reads."""
     values = [(value, scope) for value, _, scope in reading.expressions]
     values += [(each.iterable, each.scope) for each in reading.loops if each.iterable is not None]
-    return any(
-        name and reading.key(name, scope) == key
-        for value, scope in values
-        for name in value.all_names
-    )
+    names = {(name, scope) for value, scope in values for name in value.all_names if name}
+    return {reading.key(name, scope) for name, scope in names}
 
 
 NOT_TRAINING = re.compile(

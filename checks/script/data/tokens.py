@@ -40,7 +40,7 @@ def pad_token_zero(reading: Training) -> Iterator[Match]:
 LONGEST = 200
 """Of the places that are looked at: an expression refers back. Our own number."""
 MASKED = re.compile(
-    r"(?P<ids>[^=!]+)\[\(?(?P=ids)[=!]=(?P<text>(?:[\w.]*\.)?\w*token\w*\."
+    r"(?P<ids>(?:[\w.]+\.)?\w*(?:label|target|ids)\w*)\[\(?(?P=ids)[=!]=(?P<text>(?:[\w.]*\.)?\w*token\w*\."
     r"(?:pad|eos|bos|unk|sep|cls|mask)_token)\)?\]"
 )
 

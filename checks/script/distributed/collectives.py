@@ -131,7 +131,8 @@ def _is_collective(reading: Training, call: Call) -> bool:
     if call.method in OF_SHARDS:
         return is_sharded(reading, call, call.receiver) or any(map(_is_lightning, makers))
     if _of_trainer(reading, call):
-        return reading.mentions("fsdp", "deepspeed")
+        asked = any(re.search("fsdp|deepspeed", t.text, re.I) for t in reading.tests(call))
+        return reading.mentions("fsdp", "deepspeed") and not asked
     shards = call.method not in OF_REPLICAS or reading.mentions("fsdp", "fullysharded", "deepspeed")
     return call.method in OF_ACCELERATE and shards and is_accelerator(reading, call)
 

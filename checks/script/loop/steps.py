@@ -81,7 +81,8 @@ def _between_losses(
 
 def _refilled(reading: Training, zero: int, step: int) -> bool:
     """Something between may set the gradients again."""
-    if any(".grad" in each.target for each in reading.assignments if zero < each.position <= step):
+    stored = [a.target for a in reading.assignments if zero < a.position <= step]
+    if any(re.search(r"\._?grad\b", target) for target in stored):
         return True
     for number in range(zero + 1, step):
         call = reading.calls[number]
@@ -94,6 +95,8 @@ def _refilled(reading: Training, zero: int, step: int) -> bool:
         if amp.is_clip(call) or call.method in ("unscale_", "item", "print"):
             continue
         if reading.target_function(call) is not None or call.method in ("backward", "grad"):
+            return True
+        if any("grad" in name.casefold() for name in names[1:]):
             return True
         if any("loss" in name or name == call.receiver for name in names[1:] if name):
             return True

@@ -43,7 +43,12 @@ def returns(reading: Training) -> Iterator[Match]:
             continue
         done = _unused_done(reading, each.scope)
         ends = done and not names & DONE and "not_done" not in each.value.names
-        if ends and not endless(reading):
+        own = {n for n in each.value.all_names if set(words(n)) & DISCOUNT}
+        here = [a for a in reading.assignments if a.scope == each.scope] if ends else []
+        rows = {a.span.line for a in here
+                if a.target in own}  # fmt: skip
+        drawn = any(a.target == done and a.span.line in rows for a in here)  # gamma of each row
+        if ends and not drawn and not endless(reading):
             yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
         if not _is_target(reading, each.target, each.scope):
             continue

@@ -11,6 +11,8 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
+WRAPPERS = ("accelerate", "lightning", "pytorch_lightning", "deepspeed")
+
 
 def backward_raises(reading: Training) -> Iterator[Match]:
     """backward() of a loss per sample, and a second one through a graph that is freed."""
@@ -80,7 +82,9 @@ def _freed(reading: Training) -> Iterator[Match]:
             other = reading.calls[n].receiver
             first = reading.loss_name(reading.calls[n])
             # net.backward(delta) of one's own network frees nothing: a tensor's own call tells.
-            if name == loss == first and name in (call.receiver, other):
+            own = name == call.receiver == other
+            own = own or (name in (call.receiver, other) and reading.imports_from(*WRAPPERS))
+            if name == loss == first and own:
                 yield Match(call.span, f"{name}.backward() twice: the graph is freed")
                 break
             if name in names and loss != first == other:

@@ -77,6 +77,7 @@ def _reason(reading: Training, call: Call) -> str:
 def _of_shards(call: Call) -> str:
     """FSDP.optim_state_dict_to_load(model, optimizer, state)."""
     known = call.name.startswith("torch.distributed.fsdp.") and call.method in OF_STATES
+    known = known and "load_directly" not in call.keywords and len(call.args) < 5
     return f"{call.method}() returns the optimizer's state, which nothing loads" if known else ""
 
 

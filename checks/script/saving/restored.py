@@ -66,7 +66,9 @@ def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
             return
 
 
-COUNTER = re.compile(r"epoch|^(?:\w+_)?(?:step|iter|iteration)s?$")
+COUNTER = re.compile(
+    r"epoch|^(?:global_|current_|cur_|start_|last_|train_)?(?:step|iter|iteration)$"
+)
 
 
 def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:

@@ -92,9 +92,10 @@ def _steps_by_hand(reading: Training, function: Function, number: int) -> list[M
     made by hand."""
     missing = "self.automatic_optimization = False is missing in __init__"
     calls = reading.calls_in(number)
+    held = {t for each in calls if each.name == "self.optimizers" for t in each.targets}
     acts = not _is_nothing(function) and any(
         each.method in ("zero_grad", "toggle_optimizer")
-        or (each.method == "step" and "sched" not in each.receiver.casefold())
+        or (each.method == "step" and ("opt" in each.receiver.casefold() or each.receiver in held))
         for each in calls
     )  # what reads the rate of self.optimizers() makes no step
     for call in calls:

@@ -161,7 +161,8 @@ def _misfit(call: ast.Call, called: Definition, skip: int, span: Position) -> Ra
     places = positional[skip:]
     if given > len(places) and arguments.vararg is None:
         return Raising("many", str(given), span(call.func), called.name, "", str(len(places)))
-    twice = [each for each in call.keywords if each.arg in places[:given]]
+    alone = {each.arg for each in arguments.posonlyargs}
+    twice = [each for each in call.keywords if each.arg in places[:given] and each.arg not in alone]
     if twice:
         return Raising("twice", str(twice[0].arg), span(twice[0]), called.name)
     if len(keywords) != len(call.keywords):
