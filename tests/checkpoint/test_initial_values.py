@@ -49,7 +49,7 @@ LORA = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj
 def test_a_model_of_zeros(tmp_path: Path, name: str, trained: int, status: Status) -> None:
     values = [torch.randn(8, 8) if n < trained else torch.zeros(8, 8) for n in range(8)]
     tensors = {name.format(n): value for n, value in enumerate(values)}
-    verdict = VALUES(checkpoint=scanned(folder(tmp_path / "m", {}, tensors)))
+    verdict = VALUES(checkpoint=scanned(folder(tmp_path / "m", {"model_type": "llama"}, tensors)))
     assert verdict.status is status
     assert ("8 of 8 matrices are 0.0" in verdict.summary) is (status is Status.FAIL)
 
@@ -72,7 +72,12 @@ def adapter(path: Path, layer: str = "", b: float = 0.0, losses: tuple[float, ..
 
 @pytest.mark.parametrize(
     ("losses", "says"),
-    [((2.0, 1.1), "the loss fell from 2 to 1.1"), ((2.0, 1.9), "the adapter was not trained")],
+    [
+        ((2.0, *[1.5] * 6, *[1.1] * 3), "the loss fell from 2 to 1.1"),
+        ((2.0, *[2.1] * 6, *[1.9] * 3), "the adapter was not trained"),
+        ((2.0, 1.1), "the adapter was not trained"),  # of one sample each, maybe
+        ((0.0,) * 12, "the adapter was not trained"),
+    ],
 )
 def test_what_the_log_says_of_an_initial_adapter(
     tmp_path: Path, losses: tuple[float, ...], says: str

@@ -9,6 +9,7 @@ STEP = "loss = model(x).mean(); loss.backward(); optimizer.step(); optimizer.zer
 TAKEN = """
 import torch
 for i, x in enumerate(stages):
+    print(i)
     for {inner} in range(3):
         {step}
     {behind}
@@ -16,12 +17,12 @@ for i, x in enumerate(stages):
 LISTS = """
 import numpy as np
 import torch
-scores = []
+losses = []
 for epoch in range(9):
     {reset}
     for x in train_loader:
         {step}
-        scores.append(loss.item())
+        losses.append(loss.item())
     print(np.mean({what}))
 """
 BEHIND = """
@@ -100,14 +101,14 @@ def fires(code: str, text: str, **parts: str) -> bool:
         (
             "epoch-sum-reset",
             LISTS,
-            {"reset": "", "what": "scores"},
-            {"reset": "scores = []", "what": "scores"},
+            {"reset": "", "what": "losses"},
+            {"reset": "losses = []", "what": "losses"},
         ),
         (
             "epoch-sum-reset",
             LISTS,
-            {"reset": "", "what": "scores"},
-            {"reset": "", "what": "scores[-9:]"},
+            {"reset": "", "what": "losses"},
+            {"reset": "", "what": "losses[-9:]"},
         ),
         (
             "evaluation-of-something-else",

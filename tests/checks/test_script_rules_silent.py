@@ -382,7 +382,9 @@ def test_what_complains_beside_them() -> None:
     wrapped = "model = get_peft_model(model, LoraConfig())"
     other = hf(LOAD.format(""), wrapped, PAD.format("bos_token"), ARGS.format(""))
     assert "resize-after-peft" in codes(other)
-    assert "backward-raises" in codes(TWICE.format("", "loss"))
+    twice = TWICE.format("", "loss")
+    assert "backward-raises" in codes(f"import lightning\n{twice}")
+    assert "backward-raises" not in codes(twice)  # layers of one's own, maybe
     network = "for g in x:\n    one.backward(delta)\n    other.backward(delta)\n"
     assert "backward-raises" not in codes(f"import torch\n{network}")
     flags = "argparse.ArgumentParser().add_argument('--a', type=bool)"

@@ -174,7 +174,9 @@ def lists_kept(reading: Training) -> Iterator[Match]:
         if iterable is None or not any(is_loader(name) for name in iterable.all_names):
             continue
         name, epoch = call.receiver, call.loops[:-1]
-        if not (direction(name) or RIGHT & set(words(name))) or _is_emptied(reading, name):
+        one = (name, name.removesuffix("s"), re.sub("ies$", "y", name))
+        known = any(map(direction, one)) or RIGHT & set(words(name))
+        if not known or _is_emptied(reading, name):
             continue
         made = reading.assigned_to(name, call.scope) if _in_epochs(reading, call) else []
         empty = all(a.value.kind == "list" and not a.value.items and not a.loops for a in made)

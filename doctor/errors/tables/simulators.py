@@ -6,7 +6,7 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="simulator-not-usable", refines=("unequal-samples", "settings-refused"),
+    Cause(id="simulator-not-usable", refines=("settings-refused",),
         errors=("FatalError", "GLFWError", "ImportError", "RuntimeError", "AssertionError",
             "ValueError", "TypeError"),
         wordings=(
