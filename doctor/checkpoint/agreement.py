@@ -38,8 +38,9 @@ def compare_with_config(
     if not config or layout.kind.endswith("PEFT adapter"):
         fields = _undescribed(layout, tensors) if local and not config else {}
         fields = fields if is_library(contents) else {}
-        empty = sum(tensor.shape == (0,) for tensor in tensors) if not config else 0
-        return {"embedding_rows": rows, "empty_tensors": empty, **fields, **_partly(tensors)}
+        empty = [each for each in tensors if each.shape == (0,) and each.name.endswith(PARAMETER)]
+        count = len(empty) if not config else 0  # an observer's range may be empty, too
+        return {"embedding_rows": rows, "empty_tensors": count, **fields, **_partly(tensors)}
     sizes = compare_sizes(config, tensors, embedded)
     return {
         "embedding_rows": rows,
@@ -54,6 +55,9 @@ def compare_with_config(
         **_partly(tensors),
         **(_of_library(layout, config, tensors) if is_library(contents) else {}),
     }
+
+
+PARAMETER = ("weight", "bias")
 
 
 def _undescribed(layout: Layout, tensors: list[Tensor]) -> dict[str, object]:
