@@ -468,7 +468,7 @@ WHOLE: dict[str, tuple[list[dict[str, Any]], str, Status, str]] = {
     "other signs": ([{"age": n, "grade": ("Pass+", "Pass-", "Pass")[n % 3]} for n in range(99)],
                     "r.csv", Status.PASS, ""),
     "ids as labels": ([{"text": said(), "label": 140 + 97 * (n % 20)} for n in range(200)],
-                      "r.jsonl", Status.NOTE, "from 140 to 1,983"),
+                      "r.jsonl", Status.NOTE, "20 different whole numbers"),
     "numbered labels": ([{"text": said(), "label": n % 20} for n in range(200)], "r.jsonl",
                         Status.PASS, ""),
 }  # fmt: skip
