@@ -40,15 +40,15 @@ Meanings = Mapping[RelationKind, Meaning]
 
 def verdicts(relations: Iterable[Relation], meanings: Meanings) -> list[Verdict]:
     """Those of the relations that have a meaning here, and hold often enough."""
+    known = [(each, meanings[each.kind]) for each in relations if each.kind in meanings]
     return [
-        _verdict(each, meanings[each.kind])
-        for each in relations
-        if each.kind in meanings
-        and (often(each, meanings[each.kind]) or (meanings[each.kind].noted_below))
+        _verdict(each, meaning)
+        for each, meaning in known
+        if meaning.noted_below or _is_often(each, meaning)
     ]
 
 
-def often(relation: Relation, meaning: Meaning) -> bool:
+def _is_often(relation: Relation, meaning: Meaning) -> bool:
     return relation.part >= meaning.least * relation.whole
 
 
@@ -70,7 +70,7 @@ def _judged(relation: Relation, meaning: Meaning) -> Verdict:
         return note(text, fix=meaning.fix) if meaning.noted else observed(text, 64, fix=meaning.fix)
     whole = split + share(relation.part, relation.whole, text)
     where = f": {rows(relation.rows, relation.lines)}" if relation.rows else ""
-    if meaning.noted or not often(relation, meaning):
+    if meaning.noted or not _is_often(relation, meaning):
         return note(f"{whole}{where}", fix=meaning.fix)
     if meaning.broken:
         return fail(f"{whole}{where}", fix=meaning.fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.units import shown
 from doctor.checks.data.relations import verdicts
 from doctor.checks.data.seen import FEW, observed, of_splits, passed, rows, share
-from doctor.checks.data.written_meanings import MEANINGS
+from doctor.checks.data.written_meanings import EMPTY, MEANINGS
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import RowTexts
 from doctor.judge.check import Check, Owner, Verdict, note, skip
@@ -148,7 +148,6 @@ PAGES = (
     "Drop these rows by the status code of the download, or by their text, and fetch the pages "
     "again; all copies of one page count as duplicates."
 )
-EMPTY = "Drop the rows without an answer, or generate their answers again."
 GARBLED = (
     "Export the rows again as UTF-8, or repair each of these texts once: "
     "b''.join(c.encode('latin-1' if ord(c) < 256 else 'cp1252') for c in text).decode('utf-8')."

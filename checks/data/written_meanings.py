@@ -9,6 +9,7 @@ SPANS = (
     "where both "
     "were shifted: by cleaning, by bytes, or by an end that is included."
 )
+EMPTY = "Drop the rows without an answer, or generate their answers again."
 EMPTY_ROWS = "Drop these rows, or fill them in: there is nothing to learn an answer from."
 MEANINGS: Meanings = {
     "prompt begins answer": Meaning(
@@ -94,7 +95,7 @@ MEANINGS: Meanings = {
     ),
     "answer empty": Meaning(
         "answers are empty, white space, or N/A, nan or <noinput> alone",
-        "Drop the rows without an answer, or generate their answers again.",
+        EMPTY,
         least=0.02,
         by_row=True,
         noted_below=True,

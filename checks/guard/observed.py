@@ -32,9 +32,8 @@ def observed(
 ) -> Callable[[Guarded], Verdict]:
     """A judge for the alarms with this code.
 
-    `fixes` are remedies, or rows that have one, by the alarm's cause. `origin`
-    adds where the first non-finite value came from. `with_all`: only --all evaluates what no alarm
-    says.
+    `fixes` are remedies, or rows that have one, by the alarm's cause. `origin` adds where the first
+    non-finite value came from. `with_all`: only --all evaluates what no alarm says.
     """
 
     def judge(guard: Guarded) -> Verdict:

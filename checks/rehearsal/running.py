@@ -165,8 +165,8 @@ def _after_last_step(run: RehearsedRun, how: str) -> Verdict | None:
     others = [_waits(each) for each in run.waiting if each.rank not in ended and not each.ended]
     still = "; ".join(others[:MOST_RANKS]) or "the processes had not exited"
     return note(
-        f"the last of {run.steps} steps was done, and the command was {how}: "
-        f"{len(ended)} of {len(run.ranks)} ranks had; {still}",
+        f"the last of {run.steps} steps was done, and {len(ended)} of {len(run.ranks)} ranks had "
+        f"ended; the command was {how}: {still}",
         fix="Give a larger --budget, or the command fewer steps, to see how it ends.",
     )
 

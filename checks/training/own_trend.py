@@ -174,8 +174,8 @@ def _is_steep(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     if not norms or min(norms) <= max(LARGE_NORM, SHARE_OF_LOSS * largest):
         return None
     text = f"the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} expected"
-    rises = len(losses) >= RISING_STEPS and losses[-1] >= losses[0]
-    if not rises and not trend.large_weights and is_scale_free(steps.optimizer):
+    grew = len(losses) >= RISING_STEPS and losses[-1] >= losses[0]
+    if not grew and not trend.large_weights and is_scale_free(steps.optimizer):
         return None
     if trend.large_weights:
         layers = listed([shown(each) for each in trend.large_weights], 4)

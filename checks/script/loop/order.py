@@ -75,12 +75,9 @@ def _at_end(reading: Training, call: Call, steps: list[int]) -> bool:
     where this only asks whether there is a scheduler."""
     shared = set(reading.calls[min(steps)].arms)
     asks = {call.receiver, f"{call.receiver} is not None"}
-    own = (branch for branch, arm in call.arms if (branch, arm) not in shared)
-    return any(
-        reading.decides(branch) and (reading.test_of(branch) or Value("other")).text not in asks
-        and (reading.test_of(branch) or Value("other")).name not in asks
-        for branch in own
-    )  # fmt: skip
+    own = [b for b, arm in call.arms if (b, arm) not in shared and reading.decides(b)]
+    tests = (reading.test_of(branch) for branch in own)
+    return any(t is None or not asks & {t.text, t.name} for t in tests)
 
 
 def _applies(reading: Training, call: Call) -> bool:

@@ -43,12 +43,7 @@ def returns(reading: Training) -> Iterator[Match]:
             continue
         done = _unused_done(reading, each.scope)
         ends = done and not names & DONE and "not_done" not in each.value.names
-        own = {n for n in each.value.all_names if set(words(n)) & DISCOUNT}
-        here = [a for a in reading.assignments if a.scope == each.scope] if ends else []
-        rows = {a.span.line for a in here
-                if a.target in own}  # fmt: skip
-        drawn = any(a.target == done and a.span.line in rows for a in here)  # gamma of each row
-        if ends and not drawn and not endless(reading):
+        if ends and not _has_own_discount(reading, each, done) and not endless(reading):
             yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
         if not _is_target(reading, each.target, each.scope):
             continue
@@ -127,6 +122,14 @@ def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool
 
 def _optimized(reading: Training) -> set[tuple[object, str]]:
     return {key for each in reading.trained for key in each.lineage.names}
+
+
+def _has_own_discount(reading: Training, each: Assignment, done: str) -> bool:
+    """obs, reward, gamma, done = memory.sample(): the discount of each row is 0 at the end."""
+    discounts = {name for name in each.value.all_names if set(words(name)) & DISCOUNT}
+    here = [a for a in reading.assignments if a.scope == each.scope]
+    lines = {a.span.line for a in here if a.target in discounts}
+    return any(a.target == done and a.span.line in lines for a in here)
 
 
 def _is_target(reading: Training, name: str, scope: int, *, constant: bool = False) -> bool:

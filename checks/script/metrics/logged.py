@@ -32,19 +32,20 @@ class _Entry:
 def mislabelled(reading: Training) -> Iterator[Match]:
     """add_scalar("train/loss", train_loss) and add_scalar("val/loss", train_loss)."""
     yield from _of_training(reading)
-    table: dict[object, list[_Entry]] = {}
+    table: dict[tuple[object, str], list[_Entry]] = {}
     for entry in _entries(reading):
         if entry.value.kind == "literal" or not entry.call.statement:
             continue  # a number, or stage == "val" and log(...)
         call, text = entry.call, render(reading, entry.value)
-        table.setdefault((call.scope, call.loops, call.arms, text), []).append(entry)
-    for entries in (held[:MOST] for held in table.values()):
-        for entry in entries if len(entries) > 1 else ():
-            text = render(reading, entry.value)
+        place = call.scope, call.loops, call.arms
+        table.setdefault((place, text), []).append(entry)
+    for (_, text), held in table.items():
+        entries = held[:MOST]
+        for entry in entries[1:]:
             rivals = [e.label for e in entries if e.label != entry.label
                       and not _is_set_between(reading, text, e.call, entry.call)]  # fmt: skip
             label = next((r for r in rivals if _is_of_the_other(text, r, entry.label)), "")
-            if label and entry is not entries[0]:
+            if label:
                 yield Match(
                     entry.call.span,
                     f"{entry.label!r} is {text}, which is logged as {label!r}, too",

@@ -19,8 +19,9 @@ def not_restored(reading: Training) -> Iterator[Match]:
     """What is saved beside the model and the epoch, and a resume does not read."""
     if not reading.trains:
         return
-    names = {name for name, _ in loaded_names(reading)}
-    keys = {reading.key(name, call.scope) for name, call in loaded_names(reading)}
+    loaded = list(loaded_names(reading))
+    names = {name for name, _ in loaded}
+    keys = {reading.key(name, call.scope) for name, call in loaded}
     handed = {c.name for c in reading.calls for v in c.values
               if v.kind == "name" and reading.key(v.name, c.scope) in keys} - {"print"}  # fmt: skip
     returned = any(reading.key(v.name, scope) in keys for scope, f in

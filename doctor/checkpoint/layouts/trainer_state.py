@@ -138,14 +138,10 @@ def _falling_from(logged: list[tuple[int, float]], largest: float) -> int:
 FEWEST_LOSSES = 10
 
 
-def _finite_losses(history: object) -> list[float]:
+def _losses(history: object) -> tuple[float, float, float] | None:
     entries = history if isinstance(history, list) else []
     losses = [each.get("loss") for each in entries if isinstance(each, dict)]
-    return [float(loss) for loss in losses if isinstance(loss, int | float)]
-
-
-def _losses(history: object) -> tuple[float, float, float] | None:
-    finite = _finite_losses(history)
+    finite = [float(loss) for loss in losses if isinstance(loss, int | float)]
     if len(finite) < FEWEST_LOSSES:
         return None
     return finite[0], min(finite), median(finite[-3:])
