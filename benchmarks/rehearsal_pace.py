@@ -2,8 +2,9 @@
 
 `python benchmarks/rehearsal_pace.py` prints the share of 400 runs, and half the interval's width,
 per kind of spread and number of timed steps. `--real SECONDS` instead rehearses the trainings of
-rehearsal_jobs/paced.py, estimates as many steps as take about so long, and runs each training
-without the doctor: its whole duration, with the start, is compared.
+rehearsal_jobs/paced.py (all, or the `--shapes` that are named), estimates as many steps as take
+about so long, and runs each training without the doctor: its whole duration, with the start, is
+compared.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -60,7 +61,7 @@ KINDS = {
 JOB = str(Path(__file__).parent / "rehearsal_jobs" / "paced.py")
 SHAPES = ("usual", "lengths", "images", "augmented", "recurrent", "wide", "accumulates",
           "recomputed", "evaluates", "workers")  # fmt: skip
-EVERY, TRIED, REHEARSED = 20, 20, 40.0
+EVERY, TRIED, REHEARSED = 20, 20, 90.0
 """Steps between saves, steps that tell how long one takes, and seconds of the rehearsal."""
 TOOK = re.compile(r"took ([0-9.]+) s")
 HOURS = re.compile(r"take ([0-9.e-]+) \(([0-9.e-]+) to ([0-9.e-]+)\) h")
@@ -95,10 +96,10 @@ def estimated(shape: str, steps: int, total: int) -> str:
     return str(json.loads(ended.stdout)["findings"][0]["summary"])
 
 
-def real(seconds: float) -> None:
+def real(seconds: float, shapes: Sequence[str]) -> None:
     """Estimates, each beside the training itself, which runs without the doctor."""
     inside = 0
-    for shape in SHAPES:
+    for shape in shapes:
         each = alone(shape, TRIED)[1] / TRIED
         total = max(200, int(seconds / each))
         summary = estimated(shape, max(64, int(REHEARSED / each)), total)
@@ -116,15 +117,16 @@ def real(seconds: float) -> None:
             f"({whole / middle - 1:+.1%}); {summary}",
             flush=True,
         )
-    print(f"{inside} of {len(SHAPES)} inside")
+    print(f"{inside} of {len(shapes)} inside")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--real", type=float)
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
     args = parser.parse_args()
     if args.real:
-        real(args.real)
+        real(args.real, args.shapes)
         return
     random.seed(1)
     for name, make in KINDS.items():

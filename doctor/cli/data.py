@@ -19,7 +19,7 @@ from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import Children
 from doctor.collect.data import DataRequest, collect_data
-from doctor.collect.data_target import what_of
+from doctor.collect.data_target import two_files, what_of
 from doctor.collect.interpreter import choose
 from doctor.facts.data import Data
 from doctor.facts.facts import DELIVERED, Facts, without_machine
@@ -36,9 +36,15 @@ SPLITS = ("train", "eval")
 
 
 def request(
-    target: str, tokenizer: Path | None, splits: str, samples: int, seconds: float, show: int
+    targets: tuple[str, str | None],
+    tokenizer: Path | None,
+    splits: str,
+    samples: int,
+    seconds: float,
+    show: int,
 ) -> DataRequest:
-    """The request in the words of the flags. Raises UserError."""
+    """The request in the words of the flags; `targets` are TARGET and a second file. Raises
+    UserError."""
     names = tuple(filter(None, (each.strip() for each in splits.split(","))))
     if unknown := [each for each in names if each not in SPLITS]:
         raise UserError(f"--split {unknown[0]}: not a split; the splits are {', '.join(SPLITS)}")
@@ -47,8 +53,8 @@ def request(
     if tokenizer is not None and not os.path.isdir(tokenizer):  # noqa: PTH112 - never raises
         raise UserError(f"--tokenizer {tokenizer}: no such directory; name a local directory")
     return DataRequest(
-        target=printable(target),
-        what=what_of(target),
+        target=printable(" ".join(filter(None, targets))),
+        what=what_of(targets[0]) if targets[1] is None else two_files(targets[0], targets[1]),
         tokenizer=str(tokenizer or ""),
         splits=names,
         samples=samples,

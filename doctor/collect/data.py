@@ -39,7 +39,8 @@ class DataRequest:
     target: str
     """As the user wrote it."""
     what: dict[str, object]
-    """{"kind": "factory", "file", "name", "arguments"} or {"kind": "file", "path"}."""
+    """{"kind": "factory", "file", "name", "arguments"} or {"kind": "file", "path"} with, of two
+    files, "eval"."""
     tokenizer: str = ""
     model: str = ""
     """Directory of a transformers model, built in small, where the target has no model."""

@@ -27,6 +27,17 @@ def what_of(target: str, named: str = "TARGET") -> dict[str, object]:
     return {"kind": "factory", "file": path, "name": name, "arguments": []}
 
 
+def two_files(train: str, evaluation: str) -> dict[str, object]:
+    """Two files of rows. Raises UserError."""
+    for named, target in (("TARGET", train), ("EVAL", evaluation)):
+        if what_of(target, named)["kind"] != "file" or os.path.isdir(target):  # noqa: PTH112
+            raise UserError(
+                f"{named} {target}: no file of rows; name two files, or one directory or function "
+                "that has both splits"
+            )
+    return {**what_of(train), "eval": os.path.abspath(evaluation)}  # noqa: PTH100
+
+
 def _functions(path: str) -> str:
     names = functions_of(path) if path.endswith(".py") else None
     return f"; its functions are {', '.join(names[:8])}" if names else ""

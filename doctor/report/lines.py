@@ -28,6 +28,8 @@ BEGINNING = 10
 TOO_FEW = re.compile(r"at least [\d,]+ required$|from \d+ on$")
 """At the end of what an unknown says that needs more steps."""
 SHORT = "too few steps; without -q each says how many it needs"
+MOST_SKIPS = 6
+"""Lines of skips in a family, beyond which one line has them all unless verbose."""
 PLACES = 5
 """Places of a finding that are shown unless verbose."""
 
@@ -84,6 +86,8 @@ def family_lines(
         return
     yield Line()
     yield Line(FAMILIES.get(family, family), "", "bold")
+    skipped = _many_skips(findings) if detail != "verbose" else []
+    findings = [finding for finding in findings if finding not in skipped]
     first_with_fix: dict[str, str] = {}
     for key, group in groupby(findings, key=partial(group_key, detail=detail)):
         members = list(group)
@@ -94,6 +98,16 @@ def family_lines(
             first = first_with_fix.setdefault(finding.fix, finding.check.code)
             yield from _finding(finding, detail, first)
             yield from _limits(finding) if annotate else ()
+    if skipped:
+        yield _folded(skipped, "not tried, or of something else; --verbose gives each reason")
+
+
+def _many_skips(findings: list[Finding]) -> list[Finding]:
+    """The skips of a family, if their reasons would hide the rest of it."""
+    reasons = [key for key, _ in groupby(findings, key=group_key) if key and key[0] is Status.SKIP]
+    if len(reasons) <= MOST_SKIPS:
+        return []
+    return [each for each in findings if each.status is Status.SKIP and not each.ignored]
 
 
 def _limits(finding: Finding) -> Iterator[Line]:
@@ -130,9 +144,11 @@ def _folded(members: list[Finding], summary: str) -> Line:
 
 def codes_of(members: Sequence[Finding]) -> str:
     """ "GRD005-007", or "GRD005, GRD007" where the one between is not a member."""
-    first, *_, last = codes = [member.check.code for member in members]
-    complete = int(last[3:]) - int(first[3:]) == len(codes) - 1
-    return f"{first}-{last[3:]}" if complete else ", ".join(codes)
+    codes = [member.check.code for member in members]
+    # In a row of successive codes, number less position is the same.
+    runs = groupby(enumerate(codes), key=lambda pair: int(pair[1][3:]) - pair[0])
+    rows = [[code for _, code in run] for _, run in runs]
+    return ", ".join(f"{row[0]}-{row[-1][3:]}" if row[1:] else row[0] for row in rows)
 
 
 def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:

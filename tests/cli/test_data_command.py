@@ -71,6 +71,23 @@ def test_a_line_behind_the_samples_that_is_broken_is_named(tmp_path: Path) -> No
     assert "secret" not in json.dumps(report)
 
 
+def test_two_files_are_two_splits(tmp_path: Path) -> None:
+    rows = [json.dumps({"text": f"a text about number {n}, and more"}) for n in range(300)]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows[:200]))
+    (tmp_path / "b.jsonl").write_text("\n".join(rows[150:]))
+    done = doctor("data", "a.jsonl", "b.jsonl", "--format", "json", cwd=tmp_path)
+    found = {f["code"]: f["summary"] for f in json.loads(done.stdout)["findings"]}
+    assert "50 of 150 rows of eval are in train, too" in found["DAT007"]
+
+
+def test_a_function_has_no_second_file(tmp_path: Path) -> None:
+    shutil.copy(CASES / "chats.py", tmp_path)
+    (tmp_path / "b.jsonl").write_text('{"text": "one"}')
+    done = doctor("data", "chats.py:healthy", "b.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("doctor: TARGET chats.py:healthy: no file of rows")
+
+
 DYING = """
 import os
 import torch

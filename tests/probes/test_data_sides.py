@@ -292,6 +292,15 @@ def test_two_common_words_in_a_row_tell_a_pair(moved: int) -> None:
     assert ("rows displaced" in kinds(looks.records())) is bool(moved)
 
 
+def test_a_prompt_that_is_repeated_tells_once() -> None:
+    """Ten answers to each prompt, and prompts that share words with the next one."""
+    looks = joined.Joined()
+    for number in range(256):
+        at = number // 10
+        looks.add({"prompt": f"topic{at} asks", "rejected": f"it is topic{at + 1}"}, number)
+    assert "rows displaced" not in kinds(looks.records())
+
+
 def test_exchanged_roles_are_no_missing_answer() -> None:
     chat = [{"role": "assistant", "content": "What?"}, {"role": "user", "content": "That."}]
     assert pages.ends_with_question({"messages": chat}) is False

@@ -12,6 +12,7 @@ from doctor.job.run_options import RunOptions
 from doctor.judge.check import Finding, Owner, Status, Verdict, note
 from doctor.judge.known_errors import SEVERAL
 from doctor.report.formats.table import FORMATS
+from doctor.report.lines import report_lines
 from doctor.report.report import Outcome, Report
 
 
@@ -180,3 +181,16 @@ def test_a_note_has_no_remedy_but_its_own() -> None:
 def test_every_format_has_notes(format: str) -> None:
     text = FORMATS[format](report(noted("Read about it.")))
     assert "GPU002" in text or format == "gitlab"  # of files alone
+
+
+@pytest.mark.parametrize(("count", "lines"), [(6, 6), (7, 1)])
+def test_many_skips_of_a_family_are_one_line_unless_verbose(count: int, lines: int) -> None:
+    skipped = [finding(f"DAT00{n}", Status.SKIP) for n in range(1, count + 1)]
+    skipped = [
+        replace(f, verdict=Verdict(Status.SKIP, f"reason {n}")) for n, f in enumerate(skipped)
+    ]
+    texts = [line.prefix for line in report_lines(report(*skipped, finding("DAT008", Status.WARN)))]
+    assert sum("skip DAT" in text for text in texts) == lines
+    assert any("WARN DAT008" in text for text in texts)
+    verbose = [line.prefix for line in report_lines(report(*skipped), "verbose")]
+    assert sum("skip DAT" in text for text in verbose) == count

@@ -237,6 +237,10 @@ def data(
     selection: options.SelectionFlags,
     config: options.ConfigFlags,
     output: options.OutputFlags,
+    evaluation: Annotated[
+        str | None,
+        typer.Argument(metavar="[EVAL]", help="A second file of rows: those of the evaluation."),
+    ] = None,
     tokenizer: Annotated[
         Path | None, panels.model("Local directory of the tokenizer.", metavar="DIRECTORY")
     ] = None,
@@ -270,7 +274,7 @@ def data(
 
     output_options = requested_output(output, save_facts)
     report = data.data(
-        data.request(target, tokenizer, split, samples, sample_time, show or 0),
+        data.request((target, evaluation), tokenizer, split, samples, sample_time, show or 0),
         set_flags(selection),
         config,
         python=python,

@@ -107,7 +107,9 @@ def displacements(one: List[Set[str]], other: List[Set[str]]) -> Dict[int, int]:
     for block in range(len(one) // BLOCK):
         votes: Counter[int] = Counter()
         telling = 0
-        for row in range(block * BLOCK, (block + 1) * BLOCK):
+        # A text that is repeated tells once.
+        first = {frozenset(one[row]): row for row in range(block * BLOCK, (block + 1) * BLOCK)}
+        for row in first.values():
             moves = {at - row for word in one[row] for at in places.get(word, ())}
             telling += bool(moves)
             votes.update(move for move in moves if abs(move) <= NEAR)

@@ -123,11 +123,18 @@ class Look:
 
     def _open(self) -> targets.Opened:
         if self.request["kind"] == "file":
-            opened = targets.Opened(files.open_path(self.request["path"]))
+            opened = targets.Opened(self._open_files())
         else:
             opened = returned.call(self.request, self._watch_merges)
         directory = self.request.get("model")
         return returned.with_model(opened, directory) if directory else opened
+
+    def _open_files(self) -> List[targets.Source]:
+        found = files.open_path(self.request["path"])
+        if "eval" in self.request:
+            (one,) = files.open_path(self.request["eval"])
+            found.append(one._replace(name="eval"))
+        return found
 
     def _watch_merges(self) -> None:
         self.merges = merges.watch()
