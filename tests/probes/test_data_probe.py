@@ -277,14 +277,14 @@ def test_a_json_object_that_holds_the_rows(text: str, rows: int | None, tmp_path
 
 
 def test_files_of_two_splits_and_their_shards(tmp_path: Path) -> None:
-    from doctor.probes.training_side.data import files
+    from doctor.probes.training_side.data import files, shards
 
     for number in (0, 1, 3):
         (tmp_path / f"train-0000{number}-of-00004.jsonl").write_text(f'{{"text": "{number}"}}\n')
     (tmp_path / "test.jsonl").write_text("")
     sources = files.open_path(str(tmp_path))
     assert [source.name for source in sources] == ["train", "eval"]
-    record = files.shards(sources)
+    record = shards.of_sources(sources)
     assert record is not None
     assert record["missing"] == ["2 of 4"]
     assert record["empty"] == ["test.jsonl"]
@@ -320,12 +320,12 @@ def test_the_files_of_a_directory_whose_own_name_names_a_split(tmp_path: Path) -
 def test_sizes_are_compared_within_one_series(
     tmp_path: Path, names: str, small: str, short: list[str]
 ) -> None:
-    from doctor.probes.training_side.data import files
+    from doctor.probes.training_side.data import files, shards
 
     for name in names.split():
         row = f'{{"text": "{name}"}}\n'
         (tmp_path / f"{name}.jsonl").write_text(row * (1 if name == small else 500))
-    record = files.shards(files.open_path(str(tmp_path)))
+    record = shards.of_sources(files.open_path(str(tmp_path)))
     assert record is not None
     assert record["short"] == short
 

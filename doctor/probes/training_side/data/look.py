@@ -38,6 +38,7 @@ from . import (
     row_overlap,
     row_values,
     rows,
+    shards,
     sounds,
     split_look,
     stated,
@@ -141,7 +142,7 @@ class Look:
 
     def _compare(self, sources: List[targets.Source]) -> None:
         """Equal rows, and files."""
-        observing.attempt(lambda: note(shards=files.shards(sources)), None)
+        observing.attempt(lambda: note(shards=shards.of_sources(sources)), None)
         train = next((each for each in sources if each.name == "train"), None)
         other = next((each for each in sources if each.name == "eval"), None)
         if train is None and other is not None and other.by_row:  # files of an evaluation alone
