@@ -106,6 +106,8 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         "returns nothing": "Return the loss.",
         "no gradient is left": "Return the loss as it was computed.",
         "propagates the returned loss": "Remove this call, and return the loss.",
+        "before the backward() of": "Give the Trainer gradient_clip_val, or clip in "
+        "on_before_optimizer_step(self, optimizer).",
         "Lightning calls": "Rename it to the name that Lightning calls.",
     },
     "SCR296": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, objects
+from doctor.checks.script import amp, evaluate, objects
 from doctor.checks.script.installed import limited
 from doctor.checks.script.loop.lightning_schedules import lightning_modules
 from doctor.checks.script.naming import direction
@@ -80,7 +80,8 @@ def wrong_step(reading: Training) -> Iterator[Match]:
         if function.owner in modules:
             manual = _steps_by_hand(reading, function, number)
             yield from manual or _wrong_results(reading, function, number)
-            yield from () if manual else _own_backward(reading, number)
+            if not manual:
+                yield from _own_backward(reading, number) or _early_clip(reading, number)
     yield from _misspelt(reading, modules)
     if all(base in modules or base.rpartition(".")[2] in OWN_BASES for each in
            reading.script.classes if each.name in modules for base in each.bases):  # fmt: skip
@@ -139,14 +140,23 @@ def _is_nothing(function: Function) -> bool:
     return all(v.kind == "literal" and v.literal is None for v in function.returns)
 
 
-def _own_backward(reading: Training, number: int) -> Iterator[Match]:
-    if _is_nothing(reading.function(number)):
-        return
-    for call in reading.calls_in(number):
-        if call.method in ("backward", "manual_backward") and not call.name.startswith("super"):
-            message = "Lightning propagates the returned loss by itself"
-            yield Match(call.span, f"{call.name}() in training_step: {message}")
-            return
+def _own_backward(reading: Training, number: int) -> list[Match]:
+    message = "Lightning propagates the returned loss by itself"
+    found = [
+        Match(call.span, f"{call.name}() in training_step: {message}")
+        for call in reading.calls_in(number)
+        if call.method in ("backward", "manual_backward") and not call.name.startswith("super")
+    ]
+    return [] if _is_nothing(reading.function(number)) else found[:1]
+
+
+def _early_clip(reading: Training, number: int) -> list[Match]:
+    """A clip in training_step, where no function of the file propagates anything."""
+    if reading.backwards or reading.methods("backward", "manual_backward"):
+        return []
+    message = "in training_step comes before the backward() of Lightning"
+    found = filter(amp.is_clip, reading.calls_in(number))
+    return [Match(call.span, f"{call.name}() {message}", "warn") for call in found][:1]
 
 
 NAMES = {
@@ -269,6 +279,7 @@ RULES = (
         fires=(
             "training_step returns nothing, a dictionary without loss, or loss.item()",
             "backward() in training_step without automatic_optimization = False",
+            "a warning: gradients are clipped in training_step, before Lightning's backward()",
             "a method with nearly the name of a hook, such as configure_optimizer",
             "ModelCheckpoint or EarlyStopping monitors what no self.log() of the file names",
             "gradient_clip_val or accumulate_grad_batches of the Trainer that fits a module with "
