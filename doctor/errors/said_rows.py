@@ -95,6 +95,20 @@ SAID: tuple[Said, ...] = (
         "up to 0.10.",
     ),
     (
+        "api-changed",
+        r"Tokenizer\w{0,20}'?(?: object)? has no attribute '?(?P<name>(?:batch_)?encode_plus)\b",
+        "transformers 5 has no {name}: call the tokenizer itself, tokenizer(texts, padding=True), "
+        "which takes the same arguments, or install transformers<5.",
+    ),
+    (
+        "api-changed",
+        r"Config'? object has no attribute '(?P<name>(?:pad|bos|eos|sep)_token_id|is_decoder|"
+        r"add_cross_attention|tie_word_embeddings|pruned_heads|torchscript)'",
+        "In transformers 4 every configuration had {name}, since 5 only those that state it, and "
+        "a model's own code of that time fails: install transformers<5, a newer revision of the "
+        "model's repository, or set config.{name} before the model is made.",
+    ),
+    (
         "name-not-in-package",
         r"'is_torch_tpu_available'",
         "is_torch_xla_available since transformers 4.41: upgrade the package that imports it.",

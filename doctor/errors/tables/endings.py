@@ -209,6 +209,14 @@ ROWS = (
                 'written: load_dataset(..., download_mode="force_redownload"), and check df -h '
                 "of HF_DATASETS_CACHE.",
                 ("df -h ~/.cache/huggingface",)),
+            Wording(r"because of the following error[^\n]{0,60}\n[^\n]{0,20}No module named '\w",
+                "RuntimeError: Failed to import trl.trainer.grpo_trainer because of the following "
+                "error (look up to see its traceback):\nNo module named 'mergekit'",
+                "The library imports a package that is not installed, which the last line names.",
+                "Install it into the interpreter that trains (python -m pip install NAME; "
+                "flash_attn is flash-attn --no-build-isolation). Where the library should not need it, or it "
+                "is a part of another one, bring the two to releases of one time.",
+                owner=Owner.ENVIRONMENT, sources=("ms-swift-9261",)),
             Wording(r"Failed to import \w{1,40}[\w.]{0,160} because of the following error",
                 "RuntimeError: Failed to import transformers.models.llama.modeling_llama "
                 "because of the following error (look up to see its traceback):",
@@ -229,11 +237,11 @@ ROWS = (
         sources=("torch-utils", "datasets-builder", "torch-worker"), role="summary"),
     Cause(id="raised-inside-a-library",
         refines=("list-indexed-by-name", "call-arguments", "attribute-missing", "name-undefined",
-            "factory-with-parameters"),
+            "factory-with-parameters", "value-is-none", "module-without-return", "no-parameters"),
         messages=(r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
-              r"axolotl|llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
-              r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
-              r"NameError|UnboundLocalError): ",
+              r"axolotl|llamafactory|verl|swift|transformers/integrations)/)[\w/]{0,80}\.py"
+              r"(?:\"?, line |:)\d{1,6}[^\n]{0,300}\n(?:(?![^\n]{0,20}\bFile )[^\n]{0,300}\n)"
+              r"{0,12}[^\n]{0,30}(?:TypeError|AttributeError|NameError|UnboundLocalError): ",
             r"Direct module loading failed for Unsloth\w{1,40}|AttributeError: _unwrapped_old_gen|"
               r"Error patching \w{1,40}Trainer|Unsloth: \w{1,60} has been moved!",
             r"module 'Unsloth\w{1,40}' has no attribute 'Unsloth"),
@@ -243,6 +251,9 @@ ROWS = (
               "    g(1)\nTypeError: g() takes 0 positional arguments but 1 was given",
             '  File "/opt/peft/tuners/lora.py", line 3, in f\n'
               "    a.b\nAttributeError: 'Net' object has no attribute 'b'",
+            "File /opt/unsloth_zoo/patches/gemma.py:384, in patch.<locals>.forward(self, ids)\n"
+              "    383     loss = loss_fct(logits, labels)\n--> 384 loss = outputs.loss\n\n"
+              "AttributeError: 'Gemma3ModelOutputWithPast' object has no attribute 'loss'",
             '  File "/opt/unsloth/models/llama.py", line 3, in f\n'
               "    b\nNameError: name 'b' is not defined",
             "RuntimeError: Direct module loading failed for UnslothGKDTrainer: non-default "

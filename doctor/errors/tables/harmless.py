@@ -128,8 +128,9 @@ ROWS = (
         fix="", role="harmless",
     ),
     Cause(id="first-overflows",
-        messages=(r"Gradient overflow\. {1,4}Skipping step|(?:OVERFLOW|overflow)! {0,4}(?:Rank \d+ "
-              r")?Skipping step|overflow detected, (?:ignoring gradient, )?setting loss scale to",),
+        messages=(r"(?:Gradient overflow|Overflow detected)\. {1,4}Skipping step|(?:OVERFLOW|"
+              r"overflow)! {0,4}(?:Rank \d+ )?Skipping step|overflow detected, (?:ignoring "
+              r"gradient, )?setting loss scale to",),
         examples=("Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to "
               "32768.0",),
         why="The loss scale is being calibrated; a collapse is reported by its own check.",

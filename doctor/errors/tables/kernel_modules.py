@@ -116,16 +116,23 @@ ROWS = (
                 more=("NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
                     "NVRM: This is a 64-bit BAR mapped above 4GB by the system BIOS or the "
                     "Linux kernel")),
-            Wording("API mismatch: the client (?:has the version|')",
+            Wording("API mismatch: the client (?:has the version|')|GSP firmware image version "
+                "mismatch",
                 "NVRM: API mismatch: the client has the version 535.54.03, but",
-                "A library of the driver has another version than the loaded kernel module: the "
-                "driver was upgraded without a restart, or the image brings its own.",
+                "A library or the firmware of the driver has another version than the loaded "
+                "kernel module: the driver was upgraded without a restart, the module was not "
+                "built again or is an old one in the initramfs, or the image brings its own.",
                 "On the host: reboot, or unload and load the nvidia modules while nothing uses "
-                "them; hold the driver's packages out of automatic upgrades. In a container: "
-                "remove the driver's libraries from the image.",
-                ("cat /proc/driver/nvidia/version",
+                "them. If that changes nothing, modinfo shows the old version: install the module "
+                "of the packages' version (dkms autoinstall, or linux-modules-nvidia-*, kmod-*), "
+                "rebuild the initramfs (update-initramfs -u, dracut --force, mkinitcpio -P) and "
+                "reboot. In a container: remove the driver's libraries from the image.",
+                ("cat /proc/driver/nvidia/version; modinfo -F version nvidia",
                     "dpkg -l | grep nvidia-driver"),
-                more=("NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)",)),
+                more=("NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)",
+                    "NVRM: GPU0 _kgspFwContainerVerifyVersion: GSP firmware image version "
+                    "mismatch:"),
+                sources=("driver-mismatch", "nvidia-driver-g06-25", "rpm-sources-526")),
             Wording(r"Kernel driver in use: nouveau|Nouveau kernel driver is currently in use|"
                 r"^\s{0,8}nouveau +\d{5,9} +\d|NVIDIA probe routine was not called for|"
                 r"nouveau.{0,40} already bound",
