@@ -85,7 +85,7 @@ RENAMED = {
 """Argument -> what takes its place."""
 OWNERS = {
     "device": "GradScaler", "verbose": "LR|Lambda|Warm", "beta": "Trainer", "packing": "Trainer",
-    "config": "Rotary|Attention",  "gpus": "Trainer|__init__", "tokenizer": "Trainer",
+    "config": "Rotary|Attention", "gpus": "Trainer|__init__", "tokenizer": "Trainer",
     "resume_from_checkpoint": "Trainer|__init__", "dtype": "Model|For[A-Z]|from_pretrained",
     "checkpoint_callback": "Trainer|__init__", "weights_only": "Trainer",
 }  # fmt: skip

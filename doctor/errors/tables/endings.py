@@ -214,8 +214,8 @@ ROWS = (
                 "error (look up to see its traceback):\nNo module named 'mergekit'",
                 "The library imports a package that is not installed, which the last line names.",
                 "Install it into the interpreter that trains (python -m pip install NAME; "
-                "flash_attn is flash-attn --no-build-isolation). Where the library should not need it, or it "
-                "is a part of another one, bring the two to releases of one time.",
+                "flash_attn is flash-attn --no-build-isolation). Where nothing of yours needs it, "
+                "bring the library and those around it to releases of one time.",
                 owner=Owner.ENVIRONMENT, sources=("ms-swift-9261",)),
             Wording(r"Failed to import \w{1,40}[\w.]{0,160} because of the following error",
                 "RuntimeError: Failed to import transformers.models.llama.modeling_llama "

@@ -155,8 +155,8 @@ ROWS = (
                 "another driver version, or the GPU did not take it.",
                 "Install the firmware package of exactly the module's version "
                 "(nvidia-firmware-*, linux-firmware-nvidia) and rebuild the initramfs. If the "
-                "file is there, update the driver and the board's firmware, power-cycle, then "
-                "suspect the GPU.",
+                "file is there, update the driver and the board's firmware and power-cycle. A GPU "
+                "that fails so in another slot or machine, too, is to be replaced.",
                 ("ls /lib/firmware/nvidia/",
                     *KERNEL_LOG,
                     "uname -r; cat /proc/driver/nvidia/version"),
@@ -169,8 +169,8 @@ ROWS = (
                 "Load it (sudo modprobe amdgpu); the lines before it in the kernel log say why "
                 "it fails: firmware that is missing (linux-firmware), a kernel that is too old "
                 "for the GPU, a module of ROCm (amdgpu-dkms) built for another kernel, or, with "
-                "BARs that cannot be assigned, Above 4G Decoding in the BIOS. Power-cycle, then "
-                "suspect the GPU.",
+                "BARs that cannot be assigned, Above 4G Decoding in the BIOS. Power-cycle; a "
+                "GPU that fails so in another slot or machine, too, is to be replaced.",
                 ("sudo dmesg | grep -i amdgpu",
                     "lsmod | grep amdgpu"),
                 more=("amdgpu: probe of 0000:03:00.0 failed with error -22",
