@@ -10,7 +10,7 @@ from doctor.errors.cause import Cause
 from doctor.errors.tables.commands import KERNEL_LOG
 
 ROWS = (
-    Cause(id="pcie-generation-low",
+    Cause(id="pcie-generation-low", sources=("pcie-link",),
         messages=(r"PCIe generation \d of \d at \d{1,3} % utilization",),
         examples=("GPU 2: PCIe generation 1 of 4 at 99 % utilization",),
         why="An idle link is slow on purpose; this one stays slow while the GPU works, so that "

@@ -5,14 +5,14 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(id="use-cache-with-checkpointing",
+    Cause(id="use-cache-with-checkpointing", sources=("transformers-layers",),
         messages=(r"use_cache=True` is incompatible with gradient checkpointing",),
         examples=("`use_cache=True` is incompatible with gradient checkpointing. Setting "
               "`use_cache=False`.",),
         why="The model switches its cache off by itself.",
         fix="", role="harmless",
     ),
-    Cause(id="default-loss-chosen",
+    Cause(id="default-loss-chosen", sources=("transformers-modeling",),
         messages=(r"`?loss_type=None`? was set in the config but it is unrecognized",),
         examples=("`loss_type=None` was set in the config but it is unrecognized. Using the "
               "default loss: `ForCausalLMLoss`.",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="latents-not-finite",
+    Cause(id="latents-not-finite", sources=("sliders-30",),
         errors=("RuntimeError",),
         messages=("NaN detected in latents|tensor with all NaNs was produced",
             r"\b[Ll]atents?\b[^\n]{0,60}\bnan\b"),
