@@ -30,6 +30,7 @@ NOT_HELPED = {
         "deepspeedai/DeepSpeed/issues/4901",
     },
     10: {"DLR-RM/stable-baselines3/issues/1070"},  # arrays of other programs say the same
+    11: set(),
 }
 """Threads by set whose texts get a general answer, or a remedy in other words than the label's.
 What answers one has to take it off this list."""
