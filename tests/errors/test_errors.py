@@ -261,7 +261,7 @@ def test_a_message_is_of_a_row_and_what_looks_like_it_is_not(
     ("last", "first"),
     [
         ('"/opt/site-packages/trl/trainer/sft.py", line 3, in f', "raised-inside-a-library"),
-        ("/opt/site-packages/unsloth_zoo/gemma.py:3, in g.<locals>.f(x)", "raised-inside-a-library"),
+        ("/opt/site-packages/unsloth_zoo/gemma.py:3, in g.f(x)", "raised-inside-a-library"),
         ('"/home/u/own/collate.py", line 3, in f', "value-is-none"),
     ],
 )

@@ -64,16 +64,6 @@ ROWS = (
                     "not signed",
                     "Lockdown: modprobe: Loading of unsigned module is rejected",
                     "modprobe: ERROR: could not insert 'nvidia': Operation not permitted")),
-            Wording(r"module nvidia[\w-]{0,12}\.ko uses GPL-only symbol",
-                "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol "
-                "'rcu_read_unlock_strict'",
-                "The kernel gives a symbol to modules under the GPL only since an update, and this "
-                "release of the proprietary driver is older than that.",
-                "Install the newest release of the driver's branch (for rcu_read_lock and "
-                "rcu_read_unlock_strict 535.183 or newer), or the open kernel modules on Turing "
-                "and newer GPUs; until there is one, boot the previous kernel.",
-                ("uname -r",
-                    "dkms status")),
             Wording(r"Module nvidia\S{0,12} not found in directory|nvidia\S{0,12}: disagrees "
                 r"about version of symbol|Bad return status for module build on kernel|DKMS "
                 r"make\.log for nvidia|Unable to find the kernel source tree|"
@@ -187,9 +177,10 @@ ROWS = (
             "'rcu_read_unlock_strict'",),
         why="The driver's proprietary module does not compile for this kernel: it uses a symbol "
             "that this kernel reserves for modules under the GPL.",
-        fix="Install a newer release of the driver, which knows this kernel, or the open kernel "
-            "module of the same version (nvidia-driver-580-open, nvidia-open), which drives GPUs "
-            "since Turing. Until then boot the previous kernel.",
+        fix="Install the newest release of the driver's branch (for rcu_read_lock and "
+            "rcu_read_unlock_strict 535.183 or newer), or the open kernel module of the same "
+            "version (nvidia-driver-580-open, nvidia-open), which drives GPUs since Turing. Until "
+            "then boot the previous kernel.",
         commands=("uname -r", "dkms status"), sources=("konvoy-image-builder-1200",),
         owner=Owner.ENVIRONMENT),
     Cause(id="module-needs-open-driver",
