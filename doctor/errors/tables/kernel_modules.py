@@ -169,7 +169,7 @@ ROWS = (
             "loaded, or cannot start the GPU.",
         yields_to=("gpu-of-virtual-machine", "driver-parts-differ", "gpu-firmware-not-booted",
             "driver-older-than-kernel"),
-        sources=("driver-mismatch", "gpu-operator-729"),
+        sources=("driver-mismatch",),
         owner=Owner.ENVIRONMENT),
     Cause(id="driver-older-than-kernel",
         messages=(r"GPL-incompatible module nvidia\S{0,12} uses GPL-only symbol",),
@@ -181,8 +181,8 @@ ROWS = (
             "rcu_read_unlock_strict 535.183 or newer), or the open kernel module of the same "
             "version (nvidia-driver-580-open, nvidia-open), which drives GPUs since Turing. Until "
             "then boot the previous kernel.",
-        commands=("uname -r", "dkms status"), sources=("konvoy-image-builder-1200",),
-        owner=Owner.ENVIRONMENT),
+        commands=("uname -r", "dkms status"), owner=Owner.ENVIRONMENT,
+        sources=("konvoy-image-builder-1200", "gpu-operator-729")),
     Cause(id="module-needs-open-driver",
         messages=(r"module using GPL-only symbols uses symbols.{0,60} from proprietary module "
             r"nvidia",),
