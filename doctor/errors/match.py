@@ -105,8 +105,8 @@ def with_message(
     folded = text.casefold()
     possible = _candidates(folded) if causes is None else causes
     found = [each for each in possible if not each.words and _is_message(each, text, folded)]
-    if causes is None and found and row(INSIDE) not in found and _is_raised_inside(around):
-        found.append(row(INSIDE))
+    if causes is None and found and _is_raised_inside(around):
+        found = list(dict.fromkeys((*found, row(INSIDE))))
     ids = {each.id for each in found}
     # A stable sort: rows of equal frequency keep the order of the table.
     refined = {id for each in found for id in each.refines}

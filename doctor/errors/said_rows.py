@@ -102,8 +102,9 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "api-changed",
-        r"Config'? object has no attribute '(?P<name>(?:pad|bos|eos|sep)_token_id|is_decoder|"
-        r"add_cross_attention|tie_word_embeddings|pruned_heads|torchscript)'",
+        r"'(?!\w{0,40}(?:SFT|PO|LOO)Config)\w{1,60}Config' object has no attribute "
+        r"'(?P<name>(?:pad|bos|eos|sep)_token_id|is_decoder|add_cross_attention|"
+        r"tie_word_embeddings|pruned_heads|torchscript)'",
         "In transformers 4 every configuration had {name}, since 5 only those that state it, and "
         "a model's own code of that time fails: install transformers<5, a newer revision of the "
         "model's repository, or set config.{name} before the model is made.",
