@@ -233,6 +233,13 @@ SAID: tuple[Said, ...] = (
         "Instead of {argument}: {renamed}.",
     ),
     (
+        "library-does-not-fit extension-abi-mismatch",
+        r"(?P<name>lib(?:cudart|nvrtc|cublas|cusolver|cufft))\.so: cannot open",
+        "{name}.so without a number is of the CUDA toolkit, which the wheels of torch and a "
+        "runtime image lack: take the -devel image, or install the toolkit of torch's CUDA and add "
+        "its lib64 to LD_LIBRARY_PATH.",
+    ),
+    (
         "library-does-not-fit extension-abi-mismatch cudnn-libraries-not-found",
         r"(?P<library>lib\w+?)(?:_\w+)?\.so\.(?P<major>\d+)[\d.]*(?:: cannot open|,)",
         "{library}.so.{major} is part of {wheel}.",

@@ -209,7 +209,8 @@ ROWS = (
                 'written: load_dataset(..., download_mode="force_redownload"), and check df -h '
                 "of HF_DATASETS_CACHE.",
                 ("df -h ~/.cache/huggingface",)),
-            Wording(r"because of the following error[^\n]{0,60}\n[^\n]{0,20}No module named '\w",
+            Wording(r"because of the following error[^\n]{0,60}\n[^\n]{0,20}No module named "
+                r"'\w{1,40}'",
                 "RuntimeError: Failed to import trl.trainer.grpo_trainer because of the following "
                 "error (look up to see its traceback):\nNo module named 'mergekit'",
                 "The library imports a package that is not installed, which the last line names.",
@@ -239,8 +240,9 @@ ROWS = (
         refines=("list-indexed-by-name", "call-arguments", "attribute-missing", "name-undefined",
             "factory-with-parameters", "value-is-none", "module-without-return", "no-parameters"),
         messages=(r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
-              r"axolotl|llamafactory|verl|swift|transformers/integrations)/)[\w/]{0,80}\.py"
-              r"(?:\"?, line |:)\d{1,6}[^\n]{0,300}\n(?:(?![^\n]{0,20}\bFile )[^\n]{0,300}\n)"
+              r"axolotl|llamafactory|verl|swift|setfit|sentence_transformers|"
+              r"transformers/(?:integrations|trainer_callback))/?)[\w/]{0,80}\.py(?:\"?, line \d|"
+              r":\d|\]? in \w)[^\n]{0,300}\n(?:(?![^\n]{0,20}\bFile )[^\n]{0,300}\n)"
               r"{0,12}[^\n]{0,30}(?:TypeError|AttributeError|NameError|UnboundLocalError): ",
             r"Direct module loading failed for Unsloth\w{1,40}|AttributeError: _unwrapped_old_gen|"
               r"Error patching \w{1,40}Trainer|Unsloth: \w{1,60} has been moved!",
@@ -266,10 +268,11 @@ ROWS = (
         why="The error of a call was raised in code of an installed library: the libraries around "
             "it are of other releases than it was written for, or it was given something of "
             "another kind.",
-        fix="Bring the libraries to releases of one time: python -m pip install -U transformers "
-            "trl peft accelerate (and unsloth unsloth_zoo; delete unsloth_compiled_cache), or the "
-            "versions in the requirements of the program. If they are, look at what your code "
-            "hands over in the last frame of your own.",
+        fix="Bring the libraries to releases of one time: upgrade that of the last frame, and "
+            "python -m pip install -U transformers trl peft accelerate (and unsloth unsloth_zoo; "
+            "delete unsloth_compiled_cache), or take the versions in the requirements of the "
+            "program. If they are, look at what your code hands over in the last frame of your "
+            "own.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip list | grep -iE "
               "'torch|transformers|trl|peft|accelerate|unsloth'",),

@@ -10,7 +10,8 @@ ROWS = (
         errors=("OSError", "EnvironmentError", "HFValidationError", "EntryNotFoundError",
             "RevisionNotFoundError", "HfHubHTTPError", "RepositoryNotFoundError", "ValueError",
             "TypeError", "Exception", "ImportError", "AttributeError"),
-        refines=("file-missing", "value-is-none", "module-without-return", "name-undefined"),
+        refines=("file-missing", "value-is-none", "module-without-return", "name-undefined",
+            "call-arguments"),
         wordings=(
             Wording("Can't load (?:the )?(?:tokenizer|feature extractor|image processor|"
                 "processor|configuration|model) (?:for|of) '",
