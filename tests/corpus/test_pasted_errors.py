@@ -22,7 +22,6 @@ NOT_HELPED = {
     7: set(),
     8: set(),
     9: {
-        "unslothai/unsloth/issues/2909",
         "huggingface/lerobot/issues/2595",
         "Qihoo360/360-LLaMA-Factory/issues/61",
         "hiyouga/LlamaFactory/issues/8521",

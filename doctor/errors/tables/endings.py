@@ -253,6 +253,8 @@ ROWS = (
               "    g(1)\nTypeError: g() takes 0 positional arguments but 1 was given",
             '  File "/opt/peft/tuners/lora.py", line 3, in f\n'
               "    a.b\nAttributeError: 'Net' object has no attribute 'b'",
+            '  File "/opt/trl/trainer/grpo.py", line 3, in f\n'
+              "    a.update(b)\nTypeError: 'NoneType' object is not iterable",
             "File /opt/unsloth_zoo/patches/gemma.py:384, in patch.<locals>.forward(self, ids)\n"
               "    383     loss = loss_fct(logits, labels)\n--> 384 loss = outputs.loss\n\n"
               "AttributeError: 'Gemma3ModelOutputWithPast' object has no attribute 'loss'",
