@@ -30,7 +30,7 @@ from doctor.checks.log.on_cpu import on_cpu
 from doctor.checks.log.runs import over_runs, runs_of
 from doctor.checks.log.story import class_of, is_overcome, story_of
 from doctor.errors.cause import Cause
-from doctor.errors.fitted import MEMORY, fitted
+from doctor.errors.fitted import MEMORY, fitted, worded
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.host import Host
 from doctor.facts.interpreter import Torch
@@ -50,6 +50,9 @@ SCALES = ("loss_scale", "skipped_steps")
 WITHOUT_GPU = ("cuda-unavailable", "driver-too-old", "no-kernel-image", "bitsandbytes-setup")
 ON_CPU = ("the log names a GPU, and torch is built without CUDA or cpu is its only device",)
 FAILED_OTHERWISE = "what the program failed of below names no GPU"
+AT_NAN = "stopped-at-nan"
+NOT_FINITE = ("loss-nonfinite", "gradient-nonfinite", "loss-zero-gradnorm-nan")
+"""The class of a program that stopped at NaN, and checks of curves that show where it began."""
 OF_NODE = "node"
 """What a restart brings where a node is at fault: it stays so although the training went on."""
 MOST_PLACES = 20
@@ -146,8 +149,19 @@ def _named_only(event: LogEvent, read: str) -> Verdict:
 
 
 def stopped_after(first: LogEvent, log: Log) -> Check | None:
-    """The check of a curve that fails, where people or a scheduler then stopped the run."""
-    return _failing(log, None) if first.name in STOPPED else None
+    """The check of a curve that fails, where people, a scheduler or the program's own check for
+    NaN then stopped the run."""
+    if first.name in STOPPED:
+        return _failing(log, None)
+    failing = _failing(log, None) if first.name == AT_NAN else None
+    if failing is None or failing.slug not in NOT_FINITE:
+        return None
+    names_ranks = worded(class_of(first), first.text) is not class_of(first)
+    before = any(
+        place.path == first.path and 0 < place.line < first.line
+        for place in failing.judge(log).places
+    )
+    return failing if before and not names_ranks else None
 
 
 def _failing(log: Log, recorder: FlightRecorder | Unknown | None) -> Check | None:

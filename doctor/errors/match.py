@@ -31,6 +31,9 @@ SURE = 3
 MOSTLY = 0.4
 """Share of a text that is a message: questions quote less of one. Our own number."""
 
+INSIDE = "raised-inside-a-library"
+"""The row of which the frame above a message speaks, not the message."""
+
 REPORTS = ("consequence", "summary")
 """Roles of lines that tell of a failure whose cause another line or another part of it names."""
 
@@ -102,6 +105,8 @@ def with_message(
     folded = text.casefold()
     possible = _candidates(folded) if causes is None else causes
     found = [each for each in possible if not each.words and _is_message(each, text, folded)]
+    if causes is None and found and _is_raised_inside(around):
+        found = list(dict.fromkeys((*found, row(INSIDE))))
     ids = {each.id for each in found}
     # A stable sort: rows of equal frequency keep the order of the table.
     refined = {id for each in found for id in each.refines}
@@ -120,6 +125,12 @@ def with_message(
         known = [each for each in known if not each.quotes]
     told = _told(known, text) if symptoms and causes is None and is_said(text) else []
     return tuple(dict.fromkeys((*told, *known)))[:MOST]
+
+
+def _is_raised_inside(around: str) -> bool:
+    """Whether the last frame of a pasted traceback is a library's; `message_of` leaves it out."""
+    _, head, end = around.rpartition(_TRACEBACK)
+    return bool(head) and is_message_of(row(INSIDE), end[-LONGEST:])
 
 
 def _refined(found: list[Cause], leads: str) -> list[Cause]:

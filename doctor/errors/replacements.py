@@ -75,6 +75,7 @@ RENAMED = {
     "which passes it to a newer accelerate",
     "split_batches": "dataloader_config=DataLoaderConfiguration(...)",
     "keep_torch_compile": "a newer accelerate, python -m pip install -U accelerate",
+    "weights_only": "a newer Lightning, whose fit, validate, test and predict take it since 2.6",
     "offload_index": "a newer accelerate, python -m pip install -U accelerate",
     "config": "the release of transformers that the code was written for: its classes take config "
     "since 4.4x",
@@ -86,6 +87,6 @@ OWNERS = {
     "device": "GradScaler", "verbose": "LR|Lambda|Warm", "beta": "Trainer", "packing": "Trainer",
     "config": "Rotary|Attention", "gpus": "Trainer|__init__", "tokenizer": "Trainer",
     "resume_from_checkpoint": "Trainer|__init__", "dtype": "Model|For[A-Z]|from_pretrained",
-    "checkpoint_callback": "Trainer|__init__",
+    "checkpoint_callback": "Trainer|__init__", "weights_only": "Trainer",
 }  # fmt: skip
 """Arguments with names of their own in many programs -> the callees that had them."""

@@ -95,6 +95,21 @@ SAID: tuple[Said, ...] = (
         "up to 0.10.",
     ),
     (
+        "api-changed",
+        r"Tokenizer\w{0,20}'?(?: object)? has no attribute '?(?P<name>(?:batch_)?encode_plus)\b",
+        "transformers 5 has no {name}: call the tokenizer itself, tokenizer(texts, padding=True), "
+        "which takes the same arguments, or install transformers<5.",
+    ),
+    (
+        "api-changed",
+        r"'(?!\w{0,40}(?:SFT|PO|LOO)Config)\w{1,60}Config' object has no attribute "
+        r"'(?P<name>(?:pad|bos|eos|sep)_token_id|is_decoder|add_cross_attention|"
+        r"tie_word_embeddings|pruned_heads|torchscript)'",
+        "In transformers 4 every configuration had {name}, since 5 only those that state it, and "
+        "a model's own code of that time fails: install transformers<5, a newer revision of the "
+        "model's repository, or set config.{name} before the model is made.",
+    ),
+    (
         "name-not-in-package",
         r"'is_torch_tpu_available'",
         "is_torch_xla_available since transformers 4.41: upgrade the package that imports it.",
@@ -216,6 +231,13 @@ SAID: tuple[Said, ...] = (
         "argument-of-another-release api-changed call-arguments",
         r"(?P<callee>\w+)(?:\.\w+)?\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
         "Instead of {argument}: {renamed}.",
+    ),
+    (
+        "library-does-not-fit extension-abi-mismatch",
+        r"(?P<name>lib(?:cudart|nvrtc|cublas|cusolver|cufft))\.so: cannot open",
+        "{name}.so without a number is of the CUDA toolkit, which the wheels of torch and a "
+        "runtime image lack: take the -devel image, or install the toolkit of torch's CUDA and add "
+        "its lib64 to LD_LIBRARY_PATH.",
     ),
     (
         "library-does-not-fit extension-abi-mismatch cudnn-libraries-not-found",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from logs import findings, problems, read
 
@@ -142,6 +144,27 @@ def test_a_loss_that_rose_before_the_overflows_is_said_first() -> None:
     mixed = losses(1, LEVEL) + OVERFLOW.format(32768, 16384) + losses(33, RISES)
     found = findings(read(log=mixed + FALLS_TO_ONE + MINIMUM))["scaler-collapse"]
     assert "before any gradient overflowed" not in found.verdict.summary
+
+
+def test_a_run_that_stopped_at_nan_fails_once() -> None:
+    stop, nan = "Loss is nan, stopping training\n", [math.nan] * 2
+    found = findings(read(log=losses(1, LEVEL + nan) + stop))
+    assert found["loss-nonfinite"].status is Status.FAIL
+    assert found["stopped-at-nan"].status is Status.NOTE
+    # no curve shows it, or the line names ranks
+    assert findings(read(log=losses(1, LEVEL) + stop))["stopped-at-nan"].status is Status.FAIL
+    ranks = "AssertionError: Rank 1: found NaN in local grad norm in backward pass. Device: 3\n"
+    found = findings(read(log=losses(1, LEVEL + nan) + ranks))
+    assert found["stopped-at-nan"].status is Status.FAIL
+
+
+def test_overflows_of_a_fused_optimizer_are_calibration_until_they_collapse() -> None:
+    line = "[Rank 0] Overflow detected. Skipping step. Attempted loss scale: {}, reducing to {}\n"
+    some = losses(1, LEVEL) + line.format(65536, 32768) + losses(33, LEVEL)
+    assert findings(read(log=some))["scaler-collapse"].status is Status.PASS
+    assert [each.name for each in read(log=some).harmless] == ["first-overflows"]
+    found = findings(read(log=losses(1, LEVEL) + line.format(1, 1) + MINIMUM))
+    assert found["scaler-collapse"].status is Status.FAIL
 
 
 @pytest.mark.parametrize("after", [LEVEL[:7], [2.3] * 5, [6.0, *LEVEL[:6]], [], [2.0, 1.9, 1.8]])

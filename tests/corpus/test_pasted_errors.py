@@ -22,7 +22,6 @@ NOT_HELPED = {
     7: set(),
     8: set(),
     9: {
-        "unslothai/unsloth/issues/2909",
         "huggingface/lerobot/issues/2595",
         "Qihoo360/360-LLaMA-Factory/issues/61",
         "hiyouga/LlamaFactory/issues/8521",
@@ -30,6 +29,7 @@ NOT_HELPED = {
         "deepspeedai/DeepSpeed/issues/4901",
     },
     10: {"DLR-RM/stable-baselines3/issues/1070"},  # arrays of other programs say the same
+    11: set(),
 }
 """Threads by set whose texts get a general answer, or a remedy in other words than the label's.
 What answers one has to take it off this list."""

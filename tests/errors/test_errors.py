@@ -232,6 +232,12 @@ MISSING = "FileNotFoundError: [Errno 2] No such file or directory: "
         ("engine-limits-exceeded",
          "ValueError: max_tokens must be at least 1, got -239.",
          "ValueError: max_tokens must be at least 1, got 0."),
+        ("driver-module-fails",
+         "GPU0 _kgspFwContainerVerifyVersion: GSP firmware image version mismatch:",
+         "WARNING: firmware version mismatch of the network adapter"),
+        ("state-dict-keys",
+         'Missing key(s) in state_dict: "model.query.base_layer.weight", "model.query.lora_A.w"',
+         'Missing adapter keys while loading the checkpoint: "model.query.lora_A.weight"'),
         ("quantized-training",
          "ValueError: this fp8 checkpoint is not trainable",
          "ValueError: the fp8 scale buffer is not trainable, pass requires_grad=False"),
@@ -249,6 +255,22 @@ def test_a_message_is_of_a_row_and_what_looks_like_it_is_not(
     assert with_message(message)[0].id == cause
     found = with_message(other)
     assert not found or found[0].id != cause
+
+
+@pytest.mark.parametrize(
+    ("last", "first"),
+    [
+        ('"/opt/site-packages/trl/trainer/sft.py", line 3, in f', "raised-inside-a-library"),
+        ("/opt/site-packages/unsloth_zoo/gemma.py:3, in g.f(x)", "raised-inside-a-library"),
+        ('"/home/u/own/collate.py", line 3, in f', "value-is-none"),
+    ],
+)
+def test_the_last_frame_of_a_stack_tells_whether_a_library_raised(last: str, first: str) -> None:
+    above = '  File "/opt/site-packages/trl/trainer/sft.py", line 9, in g\n    f(x)\n'
+    error = "AttributeError: 'NoneType' object has no attribute 'to'\n"
+    text = f"Traceback (most recent call last):\n{above}  File {last}\n    x.to(0)\n{error}"
+    assert with_message(message_of(text), around=text)[0].id == first
+    assert with_message(message_of(text))[0].id == "value-is-none"
 
 
 def test_without_compile_a_tensor_without_memory_may_be_a_partitioned_one() -> None:

@@ -234,6 +234,7 @@ ROWS = (
     ),
     Cause(
         id="shards-of-other-sizes",
+        sources=("torch-dcp-planner",),
         messages=(
             r"Size mismatch between saved (?P<about>torch\.Size\(\[[\d, ]{0,60}\]\)) and "
             r"(?![^\n]{0,120}(?:embed|wte|lm_head|output|_extra_state))",

@@ -175,6 +175,7 @@ ROWS = (
     ),
     Cause(
         id="kernel-too-old",
+        sources=("accelerate-kernel",),
         messages=(r"Detected kernel version \d\S{1,20}, which is below the recommended minimum",),
         examples=(
             "Detected kernel version 5.4.0, which is below the recommended minimum of 5.5.0; this "

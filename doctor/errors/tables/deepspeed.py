@@ -6,7 +6,7 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="deepspeed-configuration",
+    Cause(id="deepspeed-configuration", refines=("attribute-missing",),
         wordings=(
             Wording(r"validation errors? for DeepSpeed\w{0,40}Config|DeepSpeedConfigError",
                 "pydantic_core._pydantic_core.ValidationError: 1 validation error for "
@@ -96,6 +96,14 @@ ROWS = (
                 'Give two of the three and leave the third out, or set all to "auto" with the '
                 "Trainer and accelerate. If the last number is not your number of GPUs, start "
                 "with deepspeed, torchrun or accelerate launch."),
+            Wording(r"ZeroOptimizer' object has no attribute 'ipg_\w{1,20}'",
+                "AttributeError: 'DeepSpeedZeroOptimizer' object has no attribute 'ipg_index'",
+                "The engine makes its buffers of gradients in its own backward, and the loss was "
+                "given to loss.backward() or torch.autograd.backward() instead.",
+                "Call model_engine.backward(loss) and model_engine.step(), with accelerate "
+                "accelerator.backward(loss), with Fabric fabric.backward(loss), in Lightning "
+                "self.manual_backward(loss).",
+                sources=("deepspeed-6995",)),
             Wording("we were given deepspeed configs in the deepspeed arguments and",
                 "AssertionError: Not sure how to proceed, we were given deepspeed configs in the "
                 "deepspeed arguments and deepspeed.initialize() function call",

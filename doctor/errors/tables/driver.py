@@ -37,11 +37,14 @@ ROWS = (
         fix="On the host the driver was upgraded under the running kernel module: reboot it "
             "once running jobs have ended (or unload and load the nvidia modules while nothing "
             "uses them), and hold the driver's packages out of automatic upgrades; return a "
-            "rented machine. If nvidia-smi works on the host and fails in a container, the "
-            "image brings its own libnvidia-ml.so.1 or libcuda.so.1: remove them there.",
+            "rented machine. Where it outlives the reboot, the module on the disk or in the "
+            "initramfs is the old one (modinfo -F version nvidia): build it (dkms autoinstall), "
+            "rebuild the initramfs, reboot. If nvidia-smi works on the host and fails in a "
+            "container, the image brings its own libnvidia-ml.so.1 or libcuda.so.1: remove them "
+            "there.",
         commands=("cat /proc/driver/nvidia/version",
             "ldconfig -p | grep -E 'libcuda|libnvidia-ml'"),
-        sources=("driver-mismatch", "localcolabfold-127"),
+        sources=("driver-mismatch", "nvidia-driver-g06-25", "localcolabfold-127"),
         owner=Owner.ENVIRONMENT, next_check="DRV001"),
     Cause(id="fabric-not-ready",
         errors=("RuntimeError",), refines=("cuda-unavailable", "nccl-error"),

@@ -209,6 +209,15 @@ ROWS = (
                 'written: load_dataset(..., download_mode="force_redownload"), and check df -h '
                 "of HF_DATASETS_CACHE.",
                 ("df -h ~/.cache/huggingface",)),
+            Wording(r"because of the following error[^\n]{0,60}\n[^\n]{0,20}No module named "
+                r"'\w{1,40}'",
+                "RuntimeError: Failed to import trl.trainer.grpo_trainer because of the following "
+                "error (look up to see its traceback):\nNo module named 'mergekit'",
+                "The library imports a package that is not installed, which the last line names.",
+                "Install it into the interpreter that trains (python -m pip install NAME; "
+                "flash_attn is flash-attn --no-build-isolation). Where nothing of yours needs it, "
+                "bring the library and those around it to releases of one time.",
+                owner=Owner.ENVIRONMENT, sources=("ms-swift-9261",)),
             Wording(r"Failed to import \w{1,40}[\w.]{0,160} because of the following error",
                 "RuntimeError: Failed to import transformers.models.llama.modeling_llama "
                 "because of the following error (look up to see its traceback):",
@@ -229,11 +238,12 @@ ROWS = (
         sources=("torch-utils", "datasets-builder", "torch-worker"), role="summary"),
     Cause(id="raised-inside-a-library",
         refines=("list-indexed-by-name", "call-arguments", "attribute-missing", "name-undefined",
-            "factory-with-parameters"),
+            "factory-with-parameters", "value-is-none", "module-without-return", "no-parameters"),
         messages=(r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
-              r"axolotl|llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
-              r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
-              r"NameError|UnboundLocalError): ",
+              r"axolotl|llamafactory|verl|swift|setfit|sentence_transformers|"
+              r"transformers/(?:integrations|trainer_callback))/?)[\w/]{0,80}\.py(?:\"?, line \d|"
+              r":\d|\]? in \w)[^\n]{0,300}\n(?:(?![^\n]{0,20}\bFile )[^\n]{0,300}\n)"
+              r"{0,12}[^\n]{0,30}(?:TypeError|AttributeError|NameError|UnboundLocalError): ",
             r"Direct module loading failed for Unsloth\w{1,40}|AttributeError: _unwrapped_old_gen|"
               r"Error patching \w{1,40}Trainer|Unsloth: \w{1,60} has been moved!",
             r"module 'Unsloth\w{1,40}' has no attribute 'Unsloth"),
@@ -243,6 +253,11 @@ ROWS = (
               "    g(1)\nTypeError: g() takes 0 positional arguments but 1 was given",
             '  File "/opt/peft/tuners/lora.py", line 3, in f\n'
               "    a.b\nAttributeError: 'Net' object has no attribute 'b'",
+            '  File "/opt/trl/trainer/grpo.py", line 3, in f\n'
+              "    a.update(b)\nTypeError: 'NoneType' object is not iterable",
+            "File /opt/unsloth_zoo/patches/gemma.py:384, in patch.<locals>.forward(self, ids)\n"
+              "    383     loss = loss_fct(logits, labels)\n--> 384 loss = outputs.loss\n\n"
+              "AttributeError: 'Gemma3ModelOutputWithPast' object has no attribute 'loss'",
             '  File "/opt/unsloth/models/llama.py", line 3, in f\n'
               "    b\nNameError: name 'b' is not defined",
             "RuntimeError: Direct module loading failed for UnslothGKDTrainer: non-default "
@@ -255,10 +270,11 @@ ROWS = (
         why="The error of a call was raised in code of an installed library: the libraries around "
             "it are of other releases than it was written for, or it was given something of "
             "another kind.",
-        fix="Bring the libraries to releases of one time: python -m pip install -U transformers "
-            "trl peft accelerate (and unsloth unsloth_zoo; delete unsloth_compiled_cache), or the "
-            "versions in the requirements of the program. If they are, look at what your code "
-            "hands over in the last frame of your own.",
+        fix="Bring the libraries to releases of one time: upgrade that of the last frame, and "
+            "python -m pip install -U transformers trl peft accelerate (and unsloth unsloth_zoo; "
+            "delete unsloth_compiled_cache), or take the versions in the requirements of the "
+            "program. If they are, look at what your code hands over in the last frame of your "
+            "own.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip list | grep -iE "
               "'torch|transformers|trl|peft|accelerate|unsloth'",),

@@ -111,7 +111,7 @@ ROWS = (
             "sudo sminfo",
             "sudo systemctl status opensm"),
         owner=Owner.MACHINE),
-    Cause(id="peer-access-fails",
+    Cause(id="peer-access-fails", sources=("vllm-4992", "nccl-2079"),
         messages=(r"NCCL_P2P_DISABLE=1\W{0,3} (?:it |that |this )?(?:makes? it work|works|helps|"
             r"fixes|solves)",
             "(?:works?|runs?) (?:only )?with NCCL_P2P_DISABLE=1"),

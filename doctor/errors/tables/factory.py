@@ -103,7 +103,7 @@ ROWS = (
                 owner=Owner.ENVIRONMENT)),
         why="The factory ended, or returned something else than a model with a batch.",
         sources=("python-exceptions",)),
-    Cause(id="parameters-are-frozen",
+    Cause(id="parameters-are-frozen", sources=("peft-model",),
         errors=("RuntimeError",),
         wordings=(
             Wording(r"it has none: [\w.]{1,99} is not called by Python",

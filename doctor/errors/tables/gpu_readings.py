@@ -10,7 +10,7 @@ from doctor.errors.cause import Cause
 from doctor.errors.tables.commands import KERNEL_LOG
 
 ROWS = (
-    Cause(id="pcie-generation-low",
+    Cause(id="pcie-generation-low", sources=("pcie-link",),
         messages=(r"PCIe generation \d of \d at \d{1,3} % utilization",),
         examples=("GPU 2: PCIe generation 1 of 4 at 99 % utilization",),
         why="An idle link is slow on purpose; this one stays slow while the GPU works, so that "
@@ -96,8 +96,8 @@ ROWS = (
         why="The GPU stays at the clocks of its idle state although it works: locked clocks, a "
             "power supply or cable that it does not trust, or a driver that hangs.",
         fix="Reset the clocks (sudo nvidia-smi -rgc; sudo nvidia-smi -rmc), check its power "
-            "cables, then reset the GPU or reboot. If it stays, suspect the board or the power "
-            "supply.",
+            "cables, then reset the GPU or reboot. If it stays with other "
+            "cables and another power supply, too, the board is to be replaced.",
         commands=("nvidia-smi -q -d CLOCK,PERFORMANCE,POWER",
             "sudo nvidia-smi -rgc"),
         owner=Owner.MACHINE, role="warning", next_check="GPU004"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(id="use-cache-with-checkpointing",
+    Cause(id="use-cache-with-checkpointing", sources=("transformers-layers",),
         messages=(r"use_cache=True` is incompatible with gradient checkpointing",),
         examples=("`use_cache=True` is incompatible with gradient checkpointing. Setting "
               "`use_cache=False`.",),
         why="The model switches its cache off by itself.",
         fix="", role="harmless",
     ),
-    Cause(id="default-loss-chosen",
+    Cause(id="default-loss-chosen", sources=("transformers-modeling",),
         messages=(r"`?loss_type=None`? was set in the config but it is unrecognized",),
         examples=("`loss_type=None` was set in the config but it is unrecognized. Using the "
               "default loss: `ForCausalLMLoss`.",),
@@ -128,8 +128,9 @@ ROWS = (
         fix="", role="harmless",
     ),
     Cause(id="first-overflows",
-        messages=(r"Gradient overflow\. {1,4}Skipping step|(?:OVERFLOW|overflow)! {0,4}(?:Rank \d+ "
-              r")?Skipping step|overflow detected, (?:ignoring gradient, )?setting loss scale to",),
+        messages=(r"(?:Gradient overflow|Overflow detected)\. {1,4}Skipping step|(?:OVERFLOW|"
+              r"overflow)! {0,4}(?:Rank \d+ )?Skipping step|overflow detected, (?:ignoring "
+              r"gradient, )?setting loss scale to",),
         examples=("Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to "
               "32768.0",),
         why="The loss scale is being calibrated; a collapse is reported by its own check.",

@@ -10,7 +10,8 @@ ROWS = (
         errors=("OSError", "EnvironmentError", "HFValidationError", "EntryNotFoundError",
             "RevisionNotFoundError", "HfHubHTTPError", "RepositoryNotFoundError", "ValueError",
             "TypeError", "Exception", "ImportError", "AttributeError"),
-        refines=("file-missing", "value-is-none", "module-without-return", "name-undefined"),
+        refines=("file-missing", "value-is-none", "module-without-return", "name-undefined",
+            "call-arguments"),
         wordings=(
             Wording("Can't load (?:the )?(?:tokenizer|feature extractor|image processor|"
                 "processor|configuration|model) (?:for|of) '",
@@ -133,6 +134,16 @@ ROWS = (
                 "again with the old version.",
                 ("python -m pip show tokenizers transformers",),
                 owner=Owner.ENVIRONMENT),
+            Wording(r"AddedToken\(\) got multiple values for keyword argument 'special'",
+                "TypeError: tokenizers.AddedToken() got multiple values for keyword argument "
+                "'special'",
+                "The tokenizer's files state the key special of a token, which this transformers "
+                "sets itself.",
+                "Upgrade transformers (5.2 fails on every such token). If it remains, delete "
+                "special from the tokens of extra_special_tokens in tokenizer_config.json and "
+                "special_tokens_map.json of a copy.",
+                ("python -m pip show tokenizers transformers",),
+                owner=Owner.ENVIRONMENT, sources=("transformers-44062",)),
             Wording("Couldn't instantiate the backend tokenizer from one of|Converting from "
                 "(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this "
                 "tokenizer from a slow version|variable 'sentencepiece_model_pb2'",

@@ -42,7 +42,7 @@ ROWS = (
         commands=CHECK,
         next_check="TOR004",
     ),
-    Cause(id="wheel-for-other-torch",
+    Cause(id="wheel-for-other-torch", sources=("flash-attention-1832",),
         messages=(r"is a wheel for torch \d\.\d{1,2}, and torch \d\.\d{1,2} is installed",),
         examples=("flash_attn is a wheel for torch 2.6, and torch 2.8 is installed",),
         why="Code that is compiled against torch runs with that release alone: with another one "

@@ -64,16 +64,6 @@ ROWS = (
                     "not signed",
                     "Lockdown: modprobe: Loading of unsigned module is rejected",
                     "modprobe: ERROR: could not insert 'nvidia': Operation not permitted")),
-            Wording(r"module nvidia[\w-]{0,12}\.ko uses GPL-only symbol",
-                "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol "
-                "'rcu_read_unlock_strict'",
-                "The kernel gives a symbol to modules under the GPL only since an update, and this "
-                "release of the proprietary driver is older than that.",
-                "Install the newest release of the driver's branch (for rcu_read_lock and "
-                "rcu_read_unlock_strict 535.183 or newer), or the open kernel modules on Turing "
-                "and newer GPUs; until there is one, boot the previous kernel.",
-                ("uname -r",
-                    "dkms status")),
             Wording(r"Module nvidia\S{0,12} not found in directory|nvidia\S{0,12}: disagrees "
                 r"about version of symbol|Bad return status for module build on kernel|DKMS "
                 r"make\.log for nvidia|Unable to find the kernel source tree|"
@@ -116,16 +106,23 @@ ROWS = (
                 more=("NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
                     "NVRM: This is a 64-bit BAR mapped above 4GB by the system BIOS or the "
                     "Linux kernel")),
-            Wording("API mismatch: the client (?:has the version|')",
+            Wording("API mismatch: the client (?:has the version|')|GSP firmware image version "
+                "mismatch",
                 "NVRM: API mismatch: the client has the version 535.54.03, but",
-                "A library of the driver has another version than the loaded kernel module: the "
-                "driver was upgraded without a restart, or the image brings its own.",
+                "A library or the firmware of the driver has another version than the loaded "
+                "kernel module: the driver was upgraded without a restart, the module was not "
+                "built again or is an old one in the initramfs, or the image brings its own.",
                 "On the host: reboot, or unload and load the nvidia modules while nothing uses "
-                "them; hold the driver's packages out of automatic upgrades. In a container: "
-                "remove the driver's libraries from the image.",
-                ("cat /proc/driver/nvidia/version",
+                "them. If that changes nothing, modinfo shows the old version: install the module "
+                "of the packages' version (dkms autoinstall, or linux-modules-nvidia-*, kmod-*), "
+                "rebuild the initramfs (update-initramfs -u, dracut --force, mkinitcpio -P) and "
+                "reboot. In a container: remove the driver's libraries from the image.",
+                ("cat /proc/driver/nvidia/version; modinfo -F version nvidia",
                     "dpkg -l | grep nvidia-driver"),
-                more=("NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)",)),
+                more=("NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)",
+                    "NVRM: GPU0 _kgspFwContainerVerifyVersion: GSP firmware image version "
+                    "mismatch:"),
+                sources=("driver-mismatch", "nvidia-driver-g06-25", "rpm-sources-526")),
             Wording(r"Kernel driver in use: nouveau|Nouveau kernel driver is currently in use|"
                 r"^\s{0,8}nouveau +\d{5,9} +\d|NVIDIA probe routine was not called for|"
                 r"nouveau.{0,40} already bound",
@@ -148,8 +145,8 @@ ROWS = (
                 "another driver version, or the GPU did not take it.",
                 "Install the firmware package of exactly the module's version "
                 "(nvidia-firmware-*, linux-firmware-nvidia) and rebuild the initramfs. If the "
-                "file is there, update the driver and the board's firmware, power-cycle, then "
-                "suspect the GPU.",
+                "file is there, update the driver and the board's firmware and power-cycle. A GPU "
+                "that fails so in another slot or machine, too, is to be replaced.",
                 ("ls /lib/firmware/nvidia/",
                     *KERNEL_LOG,
                     "uname -r; cat /proc/driver/nvidia/version"),
@@ -162,8 +159,8 @@ ROWS = (
                 "Load it (sudo modprobe amdgpu); the lines before it in the kernel log say why "
                 "it fails: firmware that is missing (linux-firmware), a kernel that is too old "
                 "for the GPU, a module of ROCm (amdgpu-dkms) built for another kernel, or, with "
-                "BARs that cannot be assigned, Above 4G Decoding in the BIOS. Power-cycle, then "
-                "suspect the GPU.",
+                "BARs that cannot be assigned, Above 4G Decoding in the BIOS. Power-cycle; a "
+                "GPU that fails so in another slot or machine, too, is to be replaced.",
                 ("sudo dmesg | grep -i amdgpu",
                     "lsmod | grep amdgpu"),
                 more=("amdgpu: probe of 0000:03:00.0 failed with error -22",
@@ -172,7 +169,7 @@ ROWS = (
             "loaded, or cannot start the GPU.",
         yields_to=("gpu-of-virtual-machine", "driver-parts-differ", "gpu-firmware-not-booted",
             "driver-older-than-kernel"),
-        sources=("driver-mismatch", "gpu-operator-729"),
+        sources=("driver-mismatch",),
         owner=Owner.ENVIRONMENT),
     Cause(id="driver-older-than-kernel",
         messages=(r"GPL-incompatible module nvidia\S{0,12} uses GPL-only symbol",),
@@ -180,11 +177,12 @@ ROWS = (
             "'rcu_read_unlock_strict'",),
         why="The driver's proprietary module does not compile for this kernel: it uses a symbol "
             "that this kernel reserves for modules under the GPL.",
-        fix="Install a newer release of the driver, which knows this kernel, or the open kernel "
-            "module of the same version (nvidia-driver-580-open, nvidia-open), which drives GPUs "
-            "since Turing. Until then boot the previous kernel.",
-        commands=("uname -r", "dkms status"), sources=("konvoy-image-builder-1200",),
-        owner=Owner.ENVIRONMENT),
+        fix="Install the newest release of the driver's branch (for rcu_read_lock and "
+            "rcu_read_unlock_strict 535.183 or newer), or the open kernel module of the same "
+            "version (nvidia-driver-580-open, nvidia-open), which drives GPUs since Turing. Until "
+            "then boot the previous kernel.",
+        commands=("uname -r", "dkms status"), owner=Owner.ENVIRONMENT,
+        sources=("konvoy-image-builder-1200", "gpu-operator-729")),
     Cause(id="module-needs-open-driver",
         messages=(r"module using GPL-only symbols uses symbols.{0,60} from proprietary module "
             r"nvidia",),

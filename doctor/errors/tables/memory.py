@@ -137,8 +137,9 @@ ROWS = (
         why="DataLoader workers and NCCL exchange data in /dev/shm, which containers limit to "
             "64 MiB by default.",
         fix="Enlarge /dev/shm (docker run --ipc=host or --shm-size=16g; in Kubernetes a memory "
-            "emptyDir), or use fewer workers. Where it is large already, suspect a mapped file "
-            "on storage that failed.",
+            "emptyDir), or use fewer workers. Where it is large already, the file lies on "
+            "other storage: look for a full disk (df -h) and I/O errors (dmesg), and copy a file "
+            "that was cut off while it was mapped (*.bin, *.npy) anew.",
         commands=("df -h /dev/shm",),
         title="Shared memory was not exhausted",
         sources=("pytorch-5040", "nccl-troubleshooting", "nccl-342", "nccl-525"),

@@ -9,6 +9,7 @@ SCAN = ("doctor scan DIRECTORY",)
 ROWS = (
     Cause(
         id="weights-not-in-the-files",
+        sources=("transformers-loading-report",),
         errors=("RuntimeError",),
         messages=(r"parameters were not loaded, because the files do not have them",),
         examples=(

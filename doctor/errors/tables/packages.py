@@ -293,5 +293,5 @@ ROWS = (
                 fix="transformers 5 removed arguments that 4.x had deprecated: Trainer's "
                 "tokenizer is now processing_class, torch_dtype is dtype. Change the call, or "
                 "install transformers<5."),),
-        sources=("transformers-43733",), role="exception", code="LOG066"),
+        sources=("transformers-43733", "lmdeploy-4435"), role="exception", code="LOG066"),
 )  # fmt: skip

@@ -305,6 +305,17 @@ ROWS = (
             "the inputs (torch.arange(n, device=x.device)), make constants buffers "
             "(register_buffer), and hold layers as attributes or in nn.ModuleList. With "
             "device_map=\"auto\" send inputs to the first layer's device.",
+        wordings=(
+            Wording(r"cannot be accessed from Triton \(cpu tensor\?\)",
+                "ValueError: Pointer argument (at 4) cannot be accessed from Triton (cpu tensor?)",
+                "A Triton kernel got a tensor on the CPU, or on another GPU than the current one: "
+                "a device_map spread the model, or data stayed on the CPU.",
+                "Keep the model on one GPU (device_map={'': LOCAL_RANK}, without offloading to the "
+                "CPU) and move the batch to it. Where layers are on several GPUs, call kernels of "
+                "your own inside of with torch.cuda.device(x.device), and leave out those of a "
+                "library (Liger, Unsloth). On the CPU use plain ones "
+                "(attn_implementation=\"sdpa\").",
+                sources=("kivi-24", "liger-kernel-401")),),
         title="Operands are on the same device", sources=("conceptexpress-5",),
         next_check="SMK001", code="LOG050"),
     Cause(id="attention-unsupported",

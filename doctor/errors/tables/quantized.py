@@ -20,6 +20,16 @@ ROWS = (
                 "adapter, load with BitsAndBytesConfig(load_in_4bit=True), or start from the "
                 "checkpoint that is not quantized.",
                 ("python -m pip show bitsandbytes transformers peft",)),
+            Wording("must be an? AOBaseConfig instance",
+                "TypeError: quant_type must be an AOBaseConfig instance, got str",
+                "Newer releases of diffusers and torchao take a quantization as an object of "
+                "torchao, no longer by its name.",
+                "Pass the object: TorchAoConfig(Int8WeightOnlyConfig()); its class is in "
+                "torchao.quantization, as Float8WeightOnlyConfig and others are. Where a program "
+                "passes the name, upgrade the program, or install the diffusers that its "
+                "requirements name.",
+                ("python -m pip show diffusers torchao",),
+                sources=("diffusers-13291",)),
             Wording("fine-tuning on purely quantized models",
                 "ValueError: You cannot perform fine-tuning on purely quantized models. Please "
                 "attach trainable adapters on top of the quantized model",

@@ -27,7 +27,8 @@ ROWS = (
         wordings=(
             Wording(r"Total available GPUs \d{1,6}(?:\.\d)? is less than total desired GPUs|"
                 r"cannot be scheduled right now|No available node types can fulfill resource "
-                r"request|Placement group creation timed out",
+                r"request|Placement group creation timed out|Cannot provide a placement group "
+                r"requiring \d|Tensor parallel size \(\d{1,5}\) exceeds available GPUs",
                 "ValueError: Total available GPUs 0 is less than total desired GPUs 8",
                 "The Ray cluster has fewer free GPUs or cores than the job asks for, or no node "
                 "has as many as one worker asks for: nodes have not joined, another job holds "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="latents-not-finite",
+    Cause(id="latents-not-finite", sources=("sliders-30",),
         errors=("RuntimeError",),
         messages=("NaN detected in latents|tensor with all NaNs was produced",
             r"\b[Ll]atents?\b[^\n]{0,60}\bnan\b"),
@@ -24,8 +24,8 @@ ROWS = (
             "Minimum loss scale reached",
             r"(?:setting|reducing) loss scale to:? (?:0\.\d{1,30}|\d[\d.]{0,20}e-\d{1,3})",
             r"ttempt(?:ed|ing) loss scale: 0(?:\.0{1,6})?\b|reducing loss scale to:? 1(?:\.0)?$",
-            r"OVERFLOW!.{0,80}ttempt(?:ed|ing) loss scale: 1(?:\.0{1,6})?, (?:reducing to|but "
-            r"hysteresis) 1\b"),
+            r"(?:OVERFLOW!|Overflow detected\.).{0,80}ttempt(?:ed|ing) loss scale: "
+            r"1(?:\.0{1,6})?, (?:reducing to|but hysteresis) 1\b"),
         examples=("Exception: Current loss scale already at minimum - cannot decrease scale "
             "anymore. Exiting run.",
             "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably "

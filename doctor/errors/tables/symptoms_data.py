@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(id="same-data-again",
+    Cause(id="same-data-again", sources=("torch-distributed-sampler",),
         words=(
             "same|identical|equal loss|losses every|all|each|across rank|ranks|gpu|gpus|"
             "process|processes",
@@ -27,7 +27,7 @@ ROWS = (
         role="symptom",
         commands=("doctor lint train.py",),
     ),
-    Cause(id="workers-share-randomness",
+    Cause(id="workers-share-randomness", sources=("torch-worker",),
         words=(
             "worker|workers|num_workers same|identical|duplicat|equal|repeat random|randomness|"
             "augment|noise|crop|crops|seed|numbers",
@@ -74,7 +74,7 @@ ROWS = (
         commands=("doctor lint train.py", "py-spy dump --pid PID"),
         sources=("torch-dataloader",),
     ),
-    Cause(id="labels-all-masked",
+    Cause(id="labels-all-masked", sources=("unsloth-1128",),
         words=(
             "labels|label|targets all|every|most|only -100|masked|ignored",
             "labels|targets -100 all|every|only|most|everything",
@@ -87,7 +87,7 @@ ROWS = (
         role="symptom",
         commands=("doctor guard -- python train.py", "doctor run --model FILE.py:factory"),
     ),
-    Cause(id="beginning-token-twice",
+    Cause(id="beginning-token-twice", sources=("openrlhf-393", "soup-781"),
         words=(
             "bos$|bos_token|begin_of_text|beginning_token|start_token two|twice|double|duplicat|"
             "second|2$",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(id="pictures-black",
+    Cause(id="pictures-black", sources=("sliders-30",),
         words=(
             "black|nan|all_zero picture|pictures|image|images|samples fp16|half_precision|float16|"
             "vae|sdxl|diffusion|generat !black_and_white !dataset !loss>nan|rise|explod",
@@ -26,7 +26,7 @@ ROWS = (
         role="symptom",
         commands=("doctor run --only NUM001",),
     ),
-    Cause(id="embeddings-alike",
+    Cause(id="embeddings-alike", sources=("simsiam",),
         words=(
             "embedding|embeddings|vectors|vector|representation|representations|features|cosine|"
             "similarity|similarities same|identical|alike|collaps|close_to_1|near_1|0.99|equal|"
@@ -95,7 +95,7 @@ ROWS = (
         role="symptom",
         commands=("doctor triage train.log",),
     ),
-    Cause(id="answers-in-wrong-form",
+    Cause(id="answers-in-wrong-form", sources=("transformers-tokenization",),
         words=(
             "ignor|ignores|disregard system_prompt|instruction|instructions|persona|context",
             "prompt|instruction|question back|echo|echoes|parrot generat|output|model|"

@@ -54,7 +54,7 @@ ROWS = (
         role="symptom",
         commands=("doctor scan CHECKPOINT", "doctor lint train.py"),
     ),
-    Cause(id="gradient-norm-zero",
+    Cause(id="gradient-norm-zero", sources=("torch-detach",),
         words=(
             "grad|gradient|gradients|grad_norm|grad_norms>@zero|none|vanish",
             "vanish|zero|no$>grad|gradient|gradients",
@@ -108,7 +108,7 @@ ROWS = (
         role="symptom",
         commands=("doctor run --model FILE.py:factory", "doctor lint train.py"),
     ),
-    Cause(id="loss-is-zero",
+    Cause(id="loss-is-zero", sources=("transformers-31997",),
         words=(
             "loss>@zero !reward !grad !grpo !discriminator",
         ),
@@ -121,7 +121,7 @@ ROWS = (
         role="symptom",
         commands=("doctor triage train.log", "doctor guard -- python train.py"),
     ),
-    Cause(id="loss-becomes-nan",
+    Cause(id="loss-becomes-nan", sources=("ps-P8",),
         words=(
             "nan$|nans|inf$ only|appear|appears|happens|occurs|comes|get|gets|turns|"
             "becomes|produces|with|for|on$ long|longer|certain|some|random|specific|rank|"
@@ -141,7 +141,7 @@ ROWS = (
         role="symptom",
         commands=("doctor triage train.log", "doctor guard -- python train.py"),
     ),
-    Cause(id="loss-diverges",
+    Cause(id="loss-diverges", sources=("ps-P12", "ps-P13"),
         words=(
             "loss diverg|explod|blow",
             "loss_rises !@eval !resum !restart !batch_size",
@@ -230,7 +230,7 @@ ROWS = (
         role="symptom",
         commands=("doctor lint train.py", "doctor guard -- python train.py"),
     ),
-    Cause(id="learning-rate-stays-zero",
+    Cause(id="learning-rate-stays-zero", sources=("transformers-optimization",),
         words=(
             "learning_rate|lr$ @zero !resum|restart !normali !learning_rates",
         ),
@@ -302,7 +302,7 @@ ROWS = (
         commands=("doctor run --only GPU006", "doctor lint train.py"),
         sources=("torch-randomness",),
     ),
-    Cause(id="schedule-not-followed",
+    Cause(id="schedule-not-followed", sources=("accelerate-scheduler",),
         words=(
             "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
             "too_early|too_slow|too_short|twice|constant|flat|jumps !without !no_warm|"

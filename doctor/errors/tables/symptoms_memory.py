@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(id="host-memory-grows",
+    Cause(id="host-memory-grows", sources=("torch-data-loading",),
         words=(
             "ram$|cpu_memory|host_memory|system_memory|swap|swaps|memory worker|workers|"
             "num_workers|dataloader|dataset|loader|list @rise|leak|fill|swap|high|more|"
@@ -24,7 +24,7 @@ ROWS = (
         role="symptom",
         commands=("doctor run --only MEM002", "doctor guard --all -- python train.py",),
     ),
-    Cause(id="memory-at-evaluation",
+    Cause(id="memory-at-evaluation", sources=("transformers-training-args",),
         words=(
             "@oom|@memory @eval|inference|predict|prediction|generate during|only|but|fits|"
             "fine|at$|when|in$|after|loop|makes !ram !leak",
@@ -61,7 +61,7 @@ ROWS = (
         role="symptom", refines=("gpu-full-or-in-use",),
         commands=("doctor lint train.py", "doctor run --params 7B --batch-size 1",),
     ),
-    Cause(id="first-gpu-fuller",
+    Cause(id="first-gpu-fuller", sources=("torch-load",),
         words=(
             "gpu_0|gpu0|cuda:0|first_gpu|rank_0|one_gpu|device_0 more|much|all|other|full|"
             "extra|most @memory|process|processes|usage|used|oom !@hang !forever !except",

@@ -27,7 +27,7 @@ ROWS = (
         role="symptom",
         commands=("doctor lint train.py",),
     ),
-    Cause(id="accumulation-differs",
+    Cause(id="accumulation-differs", sources=("transformers-trainer",),
         words=(
             "accumulat @bad|@not|higher|different|equal|equivalent|match|large|larger|"
             "scale|multipl|summed|sum$|divide !@memory !@oom !@hang",
@@ -128,7 +128,7 @@ ROWS = (
         role="symptom",
         commands=("doctor run --model FILE.py:factory", "doctor guard -- python train.py",),
     ),
-    Cause(id="predictions-vary",
+    Cause(id="predictions-vary", sources=("torch-train-mode",),
         words=(
             "different|another|other|changes class|label|answer|prediction|result|output "
             "every_time|each_time|every_run|each_run|on_every !prompt !generat !seed "
@@ -157,7 +157,7 @@ ROWS = (
         role="symptom",
         commands=("doctor lint predict.py", "doctor run --model FILE.py:factory"),
     ),
-    Cause(id="evaluation-mode-worse",
+    Cause(id="evaluation-mode-worse", sources=("torch-batchnorm",),
         words=(
             "model.eval|eval()|eval_mode|evaluation_mode|.eval() model.train|train()|"
             "train_mode|training_mode|same_batch|same_data|@bad|collaps|@fall|switch",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(id="never-stops-generating",
+    Cause(id="never-stops-generating", sources=("transformers-data-collator",),
         words=(
             "repeat|repeats|repeating|keeps|goes_on|continues|rambles until|till|up_to "
             "max_new_tokens|max_tokens|max_length|limit|maximum",
@@ -82,7 +82,7 @@ ROWS = (
         role="symptom",
         commands=("doctor scan --deep CHECKPOINT",),
     ),
-    Cause(id="merged-model-differs",
+    Cause(id="merged-model-differs", sources=("peft-lora-bnb",),
         words=(
             "merg|merge|merged @bad|quality|degrad|not_the_same|4bit|quantiz",
             "merge_and_unload",
@@ -195,7 +195,7 @@ ROWS = (
         role="symptom",
         commands=("doctor scan CHECKPOINT",),
     ),
-    Cause(id="batch-changes-result",
+    Cause(id="batch-changes-result", sources=("transformers-modeling",),
         words=(
             "batch|batched|batching|padding|pad$|left_padding chang|differ|different|affect|"
             "wrong|depend|influence result|results|output|outputs|answer|logits|generation|"
@@ -232,7 +232,7 @@ ROWS = (
         role="symptom",
         commands=("doctor scan CHECKPOINT",),
     ),
-    Cause(id="new-tokens-unknown",
+    Cause(id="new-tokens-unknown", sources=("peft-new-tokens",),
         words=(
             "after|since new|adding|added|special|resiz token|tokens|embedding|vocab "
             "perplexity|loss|quality|output @rise|goes_up|wors|bad|huge|high|jump|spik|"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(id="gpu-lost-while-running",
+    Cause(id="gpu-lost-while-running", sources=("toolkit-48",),
         words=(
             "docker|container|containers|pod|podman|kubernetes los|loses|lost|disappear|vanish|"
             "suddenly|anymore|any_more|no_longer|stops gpu|gpus|nvidia_smi|cuda|nvml",
@@ -70,7 +70,7 @@ ROWS = (
         role="symptom",
         commands=("doctor run --only GPU005,SMK010", "doctor lint train.py",),
     ),
-    Cause(id="hangs-at-first-collective",
+    Cause(id="hangs-at-first-collective", sources=("nccl-troubleshooting",),
         words=(
             "@hang start|begin|beginning|init|first|launch|setup|initializ|initialization|"
             "before gpu|gpus|ddp|nccl|multi_gpu|distributed|torchrun|accelerate|"
@@ -139,7 +139,7 @@ ROWS = (
         role="symptom",
         commands=("doctor run --only TOR003", "doctor run"),
     ),
-    Cause(id="gpu-not-busy",
+    Cause(id="gpu-not-busy", sources=("speech-1204",),
         words=(
             "every_second|every_other|every_few|every_third|every_10|every_100|every_n|"
             "every_4|every_8|"
@@ -256,7 +256,7 @@ ROWS = (
             "doctor run --only GPU008"),
         sources=("flight-recorder",),
     ),
-    Cause(id="hangs-at-the-end",
+    Cause(id="hangs-at-the-end", sources=("torch-ddp",),
         words=(
             "nccl|timeout|timeouts|timed_out|watchdog end_of|last|after|final epoch|batch|"
             "step !first !start !minutes",
@@ -334,7 +334,7 @@ ROWS = (
         role="symptom",
         commands=("sudo journalctl -b -1 -k | tail -100", "doctor run --only GPU003,GPU004"),
     ),
-    Cause(id="one-rank-slower",
+    Cause(id="one-rank-slower", sources=("stragglers-what-if",),
         words=(
             "one|single|1$>gpu|rank|node|worker|card>slow|slower|lag|behind",
             "rank|ranks|gpu|node|nodes>slow|slower|lag|behind>than|behind>the_other|others|"

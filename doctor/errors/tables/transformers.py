@@ -244,6 +244,16 @@ ROWS = (
             "RuntimeError: Error(s) in loading state_dict for Deeper: Missing key(s) in "
               'state_dict: "norm.weight", "norm.bias". ',
             "KeyError: 'backbone.stages.0.blocks.0.attn.w_msa.relative_position_bias_table'"),
+        wordings=(
+            Wording(r"Missing key\(s\) in state_dict:[\s\S]{0,600}?\.(?:base_layer|lora_[AB])\.",
+                'RuntimeError: Missing key(s) in state_dict: "model.query.base_layer.weight"',
+                "The model has adapters (LoRA) around its layers, and the file has no such names: "
+                "it is of the model before they were added, or it holds the adapter alone.",
+                "Weights of the whole model: load them before get_peft_model. A directory with "
+                "adapter_config.json: load the base model, then "
+                "PeftModel.from_pretrained(base, DIRECTORY, is_trainable=True). Where a trainer's "
+                "resume fails so, upgrade it (sentence-transformers did not resume adapters).",
+                sources=("sentence-transformers-3402", "torchtune-1188")),),
         why="The file's names or shapes are not those of the model: a prefix of a wrapper, a whole "
             "checkpoint around the weights, another model, or a head of another size.",
         fix="Compare the keys. Where each unexpected key is a missing one with a prefix (module. "

@@ -25,6 +25,16 @@ ROWS = (
                 "to it.",
                 ('python -c "import MODULE; print(MODULE.__file__)"',),
                 owner=Owner.ENVIRONMENT),
+            Wording("'list' object has no attribute '(?:keys|items|values)'",
+                "AttributeError: 'list' object has no attribute 'keys'",
+                "A list stands where the code expects a dict. In a tokenizer's from_pretrained "
+                "(extra_special_tokens) tokenizer_config.json was written for transformers 5, and "
+                "an older one reads it.",
+                "Where the last frame is transformers' tokenization_utils_base: python -m pip "
+                "install -U transformers, to 5 or newer. Else print the value: a JSON file that "
+                "begins with [ in place of {, or a batch or a list of rows in place of one.",
+                ("python -m pip show transformers",),
+                sources=("mlx-lm-661",)),
             ),
         examples=("AttributeError: 'Net' object has no attribute 'fc2'",
             "AttributeError: type object 'Net' has no attribute 'build'"),
@@ -71,7 +81,7 @@ ROWS = (
         messages=("got an unexpected keyword argument '",
             r"missing \d+ required (?:positional|keyword-only) arguments?",
             r"takes \d+ positional arguments? but \d+ (?:was|were) given",
-            "got multiple values for argument '"),
+            "got multiple values for (?:keyword )?argument '"),
         examples=("TypeError: Linear.__init__() got multiple values for argument 'bias'",
             "TypeError: make() takes 0 positional arguments but 1 was given",
             "TypeError: forward() got an unexpected keyword argument 'labels'",

@@ -17,8 +17,8 @@ DEEPSPEED = "https://github.com/deepspeedai/DeepSpeed/blob/edaa7221267243c7be7fb
 LIGHTNING = "https://github.com/Lightning-AI/pytorch-lightning/blob/7f0c3436cd3f6ad3753125672024fc415cbcb414"
 
 
-def _file(id: str, title: str, address: str) -> Source:
-    return Source(id, title, "", address, checked="2026-11-28")
+def _file(id: str, title: str, address: str, checked: str = "2026-11-28") -> Source:
+    return Source(id, title, "", address, checked=checked)
 
 
 LIBRARY_FILES = (
@@ -99,6 +99,22 @@ LIBRARY_FILES = (
         f"{TRANSFORMERS}/src/transformers/models/gemma3/processing_gemma3.py"),
     _file("transformers-encoder-decoder", "transformers: EncoderDecoderModel",
         f"{TRANSFORMERS}/src/transformers/models/encoder_decoder/modeling_encoder_decoder.py"),
+    _file("transformers-layers", "transformers: GradientCheckpointingLayer",
+        f"{TRANSFORMERS}/src/transformers/modeling_layers.py", "2026-12-01"),
+    _file("transformers-data-collator", "transformers: data collators",
+        f"{TRANSFORMERS}/src/transformers/data/data_collator.py", "2026-12-01"),
+    _file("transformers-llama", "transformers: LlamaModel",
+        f"{TRANSFORMERS}/src/transformers/models/llama/modeling_llama.py", "2026-12-01"),
+    _file("transformers-optimization", "transformers: schedules of the learning rate",
+        f"{TRANSFORMERS}/src/transformers/optimization.py", "2026-12-01"),
+    _file("accelerate-kernel", "Accelerate: check_os_kernel",
+        f"{ACCELERATE}/src/accelerate/utils/other.py", "2026-12-01"),
+    _file("accelerate-scheduler", "Accelerate: AcceleratedScheduler",
+        f"{ACCELERATE}/src/accelerate/scheduler.py", "2026-12-01"),
+    _file("peft-model", "PEFT: PeftModel.from_pretrained", f"{PEFT}/src/peft/peft_model.py",
+        "2026-12-01"),
+    _file("peft-lora-bnb", "PEFT: LoRA on layers of bitsandbytes",
+        f"{PEFT}/src/peft/tuners/lora/bnb.py", "2026-12-01"),
     _file("peft-tuners", "PEFT: modules of an adapter", f"{PEFT}/src/peft/tuners/tuners_utils.py"),
     _file("accelerate-operations", "Accelerate: operations over ranks",
         f"{ACCELERATE}/src/accelerate/utils/operations.py"),
