@@ -30,8 +30,11 @@ are equal by chance. Our own number."""
 GOOD = 0.9
 """Share, or per cent, from which on a score may stand at its ceiling. Our own number."""
 ERROR_RATES = ("wer", "cer")
-RANKINGS = ("auc", "auroc")
-"""Scores that are 0.5 for one answer to everything."""
+RANKINGS, UNRANKED = ("auc", "auroc"), 0.01
+"""Scores that are 0.5 for one answer to everything, and by how much all of them may differ from it.
+Our own number."""
+NO_BOXES = 0.01
+"""A detector's precision up to which nothing that it finds counts. Our own number."""
 SAME = (
     "The model gives the same answer to everything, or the weights that are evaluated are not "
     "those "
@@ -91,7 +94,14 @@ def standing(log: Log) -> Verdict:
     names = dict.fromkeys(curve.name for curve in log.curves if curve.name.startswith(SCORE))
     verdicts = [
         each_curve(
-            log, n, lambda c: _guessed(log, c) or _nothing_yet(log, c) or _score(c, halves(log, c))
+            log,
+            n,
+            lambda c: (
+                _guessed(log, c)
+                or _one_class(log, c)
+                or _nothing_yet(log, c)
+                or _score(c, halves(log, c))
+            ),
         )
         for n in names
     ]
@@ -149,6 +159,30 @@ BY_CHANCE, AT_LEVEL = 0.07, 0.015
 """Shares by which an accuracy and a loss may differ from those of a guess. Our own numbers."""
 
 
+OF_ONE_CLASS = ("precision", "recall", "f1")
+"""Scores that are 0 where a class is never predicted."""
+
+
+def _one_class(log: Log, curve: Curve) -> Verdict | None:
+    """That a class is not predicted at the last evaluation and at half of them, while the others
+    are: the accuracy is not 0."""
+    values, name = values_of(curve), curve.name.partition(":")[2]
+    zeros = values.count(0.0)
+    own = re.split(r"[\W_]", name)[-1] in OF_ONE_CLASS
+    if not own or len(values) < FEWEST or values[-1] or 2 * zeros < len(values):
+        return None
+    accuracies = (c for c in log.curves if c.path == curve.path and c.name.startswith(SCORE))
+    last = next((values_of(c)[-1] for c in accuracies if ACCURACIES.search(c.name)), 0.0)
+    if not last:
+        return None
+    return warn(
+        f"{name} is 0 at {zeros} of {len(values)} evaluations, the last one among them, beside an "
+        f"accuracy of {last:.4g}: a class is never predicted",
+        fix=SAME,
+        places=(place_at(curve, len(values) - 1),),
+    )
+
+
 AT_FIRST = "; a detector that starts from scratch has that for some epochs"
 OF_BOXES = re.compile(r"(?i)map|(?<![a-z])ap(?![a-z])|coco|bbox")
 
@@ -156,17 +190,24 @@ OF_BOXES = re.compile(r"(?i)map|(?<![a-z])ap(?![a-z])|coco|bbox")
 def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
     """That few evaluations are 0, of which one before the first step is none."""
     values, name = values_of(curve), curve.name.partition(":")[2]
-    if any(values) or len(values) >= FEWEST or _is_error_rate(name):
+    low = NO_BOXES if OF_BOXES.search(name) else 0.0
+    if len(values) >= FEWEST or _is_error_rate(name) or not max(values, default=1.0) <= low:
+        return None
+    if values[-1] > values[0]:
         return None
     loss = partner(log, curve, "loss")
     if loss and loss.lines and loss.counts == "step" and curve.lines[-1:] < loss.lines[:1]:
         return None
     every = "its only evaluation" if len(values) == 1 else f"all {len(values)} evaluations"
     return note(
-        f"{name} is 0 at {every}{AT_FIRST if OF_BOXES.search(name) else ''}",
+        f"{name} is {_up_to(values)} at {every}{AT_FIRST if low else ''}",
         fix=NOTHING_RIGHT,
         places=(place_at(curve, len(values) - 1),),
     )
+
+
+def _up_to(values: list[float]) -> str:
+    return f"{min(values):g}{f' to {max(values):g}' if len(set(values)) > 1 else ''}"
 
 
 def _is_error_rate(name: str) -> bool:
@@ -185,6 +226,8 @@ def _score(curve: Curve, trained: bool) -> Verdict:
         )
     if len(values) < FEWEST:
         return skip(f"{len(values)} values of {name}; fewer than {FEWEST} are not judged")
+    if of_chance := _of_chance(curve, name, values):
+        return of_chance
     value, times = Counter(values).most_common(1)[0]
     if len(set(values)) > 1:
         stays = trained and _stays(values, value, times)
@@ -200,10 +243,19 @@ def _score(curve: Curve, trained: bool) -> Verdict:
             fix=CEILING,
             places=(place_at(curve, 0),),
         )
-    is_guess = value == 0.5 and re.split(r"[\W_]", name)[-1] in RANKINGS
-    return (
-        _stands(curve, name, SAME) if is_guess or _is_exact(value) else ok(f"{name} is {value:g}")
-    )
+    return _stands(curve, name, SAME) if _is_exact(value) else ok(f"{name} is {value:g}")
+
+
+def _of_chance(curve: Curve, name: str, values: list[float]) -> Verdict | None:
+    """That no ranking is better than by chance, or nothing that a detector finds counts."""
+    is_ranking = re.split(r"[\W_]", name)[-1] in RANKINGS
+    if is_ranking and all(abs(value - 0.5) <= UNRANKED for value in values):
+        return _stands(curve, name, SAME)
+    early, late = series.thirds(values)
+    few_boxes = OF_BOXES.search(name) and max(values) <= NO_BOXES and late <= 2 * early
+    if few_boxes and len(values) >= 2 * FEWEST:
+        return _stands(curve, name, NOTHING_RIGHT)
+    return None
 
 
 def _exceeds(values: list[float]) -> bool:
@@ -233,7 +285,7 @@ def _mostly(curve: Curve, name: str, value: float, times: int) -> Verdict:
 
 def _stands(curve: Curve, name: str, fix: str) -> Verdict:
     return warn(
-        f"{name} is {float(curve.values[0]):g} at all {curve.points:,} evaluations",
+        f"{name} is {_up_to(values_of(curve))} at all {curve.points:,} evaluations",
         fix=fix,
         places=(place_at(curve, 0),),
     )
