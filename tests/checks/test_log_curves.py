@@ -854,6 +854,22 @@ def test_an_accuracy_and_a_loss_of_one_guess(loss: float, accuracy: float, statu
     assert findings(read(log=text))["evaluation-stands-still"].status is status
 
 
+def test_evaluations_that_stay_near_the_guess_the_training_began_at() -> None:
+    def of(first: float, level: float, accuracy: float) -> Status:
+        text = "".join(
+            f"epoch {n} loss {first - n / 50:.4f} val_loss {level + n % 3 / 500:.4f} "
+            f"val_acc {accuracy + n % 4 / 100:.4f}\n"
+            for n in range(9)
+        )
+        return findings(read(log=text))["evaluation-stands-still"].status
+
+    assert of(2.20, 2.15, 0.15) is Status.NOTE
+    assert of(0.694, 0.68, 0.58) is Status.NOTE
+    assert of(0.694, 0.52, 0.72) is Status.PASS
+    assert of(2.20, 2.15, 0.45) is Status.PASS  # too unsure, and right
+    assert of(1.25, 1.22, 0.30) is Status.PASS  # no guess: pretrained weights
+
+
 def test_a_rate_below_its_last_digit_is_no_failure() -> None:
     def log(*rates: str) -> str:
         return "".join(f"iter: {n} lr: {rate} loss: 0.7\n" for n, rate in enumerate(rates))

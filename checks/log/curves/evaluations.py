@@ -7,11 +7,11 @@ import re
 from collections import Counter
 
 from doctor.checks.log import series
+from doctor.checks.log.curves.guesses import ACCURACIES, FEWEST, SAME, guessed
 from doctor.checks.log.curves.held_out import NEVER_BETTER, halves
 from doctor.checks.log.curves.nonfinite import finite, hidden_nan
 from doctor.checks.log.curves.reading import (
     each_curve,
-    finite_of,
     partner,
     place_at,
     step_at,
@@ -22,8 +22,6 @@ from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 from doctor.judge.combine import worst
 from doctor.log.metrics.scores import SCORE
 
-FEWEST = 5
-"""Evaluations that agree in all printed digits, which is no accident. Our own number."""
 DIGITS = 3
 """Decimals from which on equal values say that nothing changed: on a few samples, two decimals
 are equal by chance. Our own number."""
@@ -35,17 +33,9 @@ RANKINGS, UNRANKED = ("auc", "auroc"), 0.01
 Our own number."""
 NO_BOXES = 0.01
 """A detector's precision up to which nothing that it finds counts. Our own number."""
-SAME = (
-    "The model gives the same answer to everything, or the weights that are evaluated are not "
-    "those "
-    "that are trained. Print some predictions beside their labels: one class for all of them means "
-    "a learning rate that is too high or classes that are unequal (class weights, a lower rate, a "
-    "warm-up). If predictions differ, check that the model that is evaluated is the trained one "
-    "(not a copy, an average or a checkpoint from before), that its parameters require gradients "
-    "and change (doctor run --only SMK007), and that the learning rate is above 0."
-)
 CEILING = (
-    "Where the task is not that easy, look for evaluation data among the training data, the answer "
+    "Where the task is not that easy, look at the recall of each class (a score that never changes "
+    "may be the share of the largest one), for evaluation data among the training data, the answer "
     "among the inputs, or an evaluation that has one class."
 )
 NOT_FINITE = (
@@ -97,7 +87,7 @@ def standing(log: Log) -> Verdict:
             log,
             n,
             lambda c: (
-                _guessed(log, c)
+                guessed(log, c)
                 or _one_class(log, c)
                 or _nothing_yet(log, c)
                 or _score(c, halves(log, c))
@@ -127,36 +117,6 @@ def _loss(curve: Curve) -> Verdict:
     if len(set(values)) > 1 or not _is_exact(values[0]):
         return ok("the loss of the evaluation changes")
     return _stands(curve, "the loss of the evaluation", SAME)
-
-
-def _guessed(log: Log, curve: Curve) -> Verdict | None:
-    """That the last third of the accuracies is 1/k and that of a loss ln k: two measures of one
-    guess among k classes."""
-    values, name = finite_of(curve)[0], curve.name.partition(":")[2]
-    if len(values) < FEWEST or not ACCURACIES.search(name) or min(values) <= 0:
-        return None
-    share = series.thirds(values)[1]
-    share /= 100 if max(values) > 1 else 1
-    classes = round(1 / share)
-    loss = partner(log, curve, "eval_loss") or partner(log, curve, "loss")
-    losses = finite_of(loss)[0] if loss else []
-    if classes < 2 or abs(classes * share - 1) > BY_CHANCE or not losses:
-        return None
-    level = series.thirds(losses)[1]
-    if abs(level / math.log(classes) - 1) > AT_LEVEL:
-        return None
-    return warn(
-        f"{name} is {share:.2%} and the loss {level:.4g} in the last third of {len(values):,} "
-        f"evaluations: a guess among {classes:,} classes has {1 / classes:.2%} and "
-        f"{math.log(classes):.4g}",
-        fix=SAME,
-        places=(place_at(curve, len(curve.values) - 1),),
-    )
-
-
-ACCURACIES = re.compile(r"(?<![a-z])(?:acc(?:uracy)?|top-?1|prec@1)(?![a-z])")
-BY_CHANCE, AT_LEVEL = 0.07, 0.015
-"""Shares by which an accuracy and a loss may differ from those of a guess. Our own numbers."""
 
 
 OF_ONE_CLASS = ("precision", "recall", "f1")
@@ -216,7 +176,7 @@ def _is_error_rate(name: str) -> bool:
 
 def _score(curve: Curve, trained: bool) -> Verdict:
     """Where the loss of the training fell to half meanwhile, it was `trained`."""
-    values, name = values_of(curve), curve.name.partition(":")[2]
+    values, name = _in_digits(curve), curve.name.partition(":")[2]
     if _exceeds(values) and SHARES.search(name):
         at = values.index(max(values))
         return warn(
@@ -258,6 +218,11 @@ def _of_chance(curve: Curve, name: str, values: list[float]) -> Verdict | None:
     return None
 
 
+def _in_digits(curve: Curve) -> list[float]:
+    """The values in as many digits as means of 32-bit numbers have alike."""
+    return [float(f"{value:.6g}") for value in values_of(curve)]
+
+
 def _exceeds(values: list[float]) -> bool:
     """Whether shares pass 100 %: counts of hits are whole, or above it from the start."""
     return min(values) <= 100 < max(values) < math.inf and any(value % 1 > 0 for value in values)
@@ -285,7 +250,7 @@ def _mostly(curve: Curve, name: str, value: float, times: int) -> Verdict:
 
 def _stands(curve: Curve, name: str, fix: str) -> Verdict:
     return warn(
-        f"{name} is {_up_to(values_of(curve))} at all {curve.points:,} evaluations",
+        f"{name} is {_up_to(_in_digits(curve))} at all {curve.points:,} evaluations",
         fix=fix,
         places=(place_at(curve, 0),),
     )

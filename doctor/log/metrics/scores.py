@@ -66,7 +66,7 @@ OF_VALUES = {
 _METRICS = (
     r"(?:(?:mean|avg|average)[_-])?(?:(?:balanced_)?accuracy|acc(?:uracy)?[@_]?\d?|top-?\d(?:_acc)?|(?:macro|micro|weighted)?[_-]?"
     r"f1(?:[_-]score)?|mcc|matthews_correlation|auc|auroc|roc_auc|bleu|sacrebleu|rouge-?\w{1,4}|"
-    r"precision|recall|exact_match|wer|cer|miou|iou|dice|"
+    r"precision|recall|exact_match|wer|cer|(?:m|mean_)?io_?u(?:_score)?|dice(?:_coef|_score)?|"
     r"pass@\d{1,3}|success_rate|spearman\w{0,3}|pearson\w{0,3})"
 )
 _ALONE = (
