@@ -14,11 +14,11 @@ FEWEST = 5
 """Evaluations that agree in all printed digits, which is no accident. Our own number."""
 SAME = (
     "The model gives the same answer to everything, or the weights that are evaluated are not "
-    "those that are trained. Print some predictions beside their labels: one class for all of them means "
-    "a learning rate that is too high or classes that are unequal (class weights, a lower rate, a "
-    "warm-up). If predictions differ, check that the model that is evaluated is the trained one "
-    "(not a copy, an average or a checkpoint from before), that its parameters require gradients "
-    "and change (doctor run --only SMK007), and that the learning rate is above 0."
+    "those that are trained. Print some predictions beside their labels: one class for all of them "
+    "means a learning rate that is too high or classes that are unequal (class weights, a lower "
+    "rate, a warm-up). If predictions differ, check that the model that is evaluated is the trained "
+    "one (not a copy, an average or a checkpoint from before), that its parameters require "
+    "gradients and change (doctor run --only SMK007), and that the learning rate is above 0."
 )
 ACCURACIES = re.compile(r"(?<![a-z])(?:acc(?:uracy)?|top-?1|prec@1)(?![a-z])")
 BY_CHANCE, AT_LEVEL = 0.07, 0.015
