@@ -16,7 +16,7 @@ SAME = (
     "The model gives the same answer to everything, or the weights that are evaluated are not "
     "those that are trained. Print some predictions beside their labels: one class for all of them "
     "means a learning rate that is too high or classes that are unequal (class weights, a lower "
-    "rate, a warm-up). If predictions differ, check that the model that is evaluated is the trained "
+    "rate, a warm-up). If predictions differ, check that the evaluated model is the trained "
     "one (not a copy, an average or a checkpoint from before), that its parameters require "
     "gradients and change (doctor run --only SMK007), and that the learning rate is above 0."
 )
