@@ -145,12 +145,14 @@ def _one_class(log: Log, curve: Curve) -> Verdict | None:
 
 AT_FIRST = "; a detector that starts from scratch has that for some epochs"
 OF_BOXES = re.compile(r"(?i)map|(?<![a-z])ap(?![a-z])|coco|bbox")
+ALONE = re.compile(r"bbox|segm|coco|map_?50|map@\[?0?\.5")
+"""Names of a detector's scores alone: in a ranking of items, a precision of 0.01 is usual."""
 
 
 def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
     """That few evaluations are 0, of which one before the first step is none."""
     values, name = values_of(curve), curve.name.partition(":")[2]
-    low = NO_BOXES if OF_BOXES.search(name) else 0.0
+    low = NO_BOXES if ALONE.search(name) else 0.0
     if len(values) >= FEWEST or _is_error_rate(name) or not max(values, default=1.0) <= low:
         return None
     if values[-1] > values[0]:
@@ -160,7 +162,7 @@ def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
         return None
     every = "its only evaluation" if len(values) == 1 else f"all {len(values)} evaluations"
     return note(
-        f"{name} is {_up_to(values)} at {every}{AT_FIRST if low else ''}",
+        f"{name} is {_up_to(values)} at {every}{AT_FIRST if OF_BOXES.search(name) else ''}",
         fix=NOTHING_RIGHT,
         places=(place_at(curve, len(values) - 1),),
     )
@@ -212,7 +214,7 @@ def _of_chance(curve: Curve, name: str, values: list[float]) -> Verdict | None:
     if is_ranking and all(abs(value - 0.5) <= UNRANKED for value in values):
         return _stands(curve, name, SAME)
     early, late = series.thirds(values)
-    few_boxes = OF_BOXES.search(name) and max(values) <= NO_BOXES and late <= 2 * early
+    few_boxes = ALONE.search(name) and max(values) <= NO_BOXES and late <= 2 * early
     if few_boxes and len(values) >= 2 * FEWEST:
         return _stands(curve, name, NOTHING_RIGHT)
     return None

@@ -216,13 +216,20 @@ def _of_one_kind(values: dict[str, float], lower: bytes) -> dict[str, float]:
     if EVALUATED.search(lower):
         return {name: value for name, value in values.items() if name == HELD_OUT}
     if "loss" in values and not values.keys() & {HELD_OUT, TESTED}:
-        before = lower[: lower.find(LOSS)].rpartition(LEVEL)[2]
-        if (kind := OF_EVALUATION.search(before)) and b"train" not in before:
+        before = lower[: lower.find(LOSS)]
+        if kind := _word_of_evaluation(before):
             if AVERAGED in before or ONLY_EVALUATED.search(lower):
                 return {}
             rate = {RATE: values[RATE]} if values.get(RATE) else {}
             return {TESTED if kind[0] == b"test" else HELD_OUT: values["loss"], **rate}
     return values
+
+
+def _word_of_evaluation(before: bytes) -> re.Match[bytes] | None:
+    """In the message of a row, or in all of it before the loss."""
+    parts = (before.rpartition(LEVEL)[2], before)
+    found = (OF_EVALUATION.search(part) for part in parts if b"train" not in part)
+    return next(filter(None, found), None)
 
 
 def _whole(value: float | None) -> bool:
