@@ -55,7 +55,7 @@ def checks_beside() -> Iterator[Check]:
         ),
         warns=(
             "all evaluations are equal: a loss or score with three decimals, a score of 0; an AUC "
-            "of 0.5 to 0.01, a detector's score of 0.01 at most at ten that does not rise",
+            "within 0.01 of 0.5, a detector's score of 0.01 at most at ten that does not rise",
             "precision or recall is 0 at the last one and half of all, and the accuracy is not",
             "two of three are, at a low score, while the loss of the training halved",
             "a score that is printed with decimals rises above 100 %",
