@@ -99,7 +99,7 @@ METRICS = {
     "loss": ("loss", "mean_loss", "discriminator_loss"),
     "evaluation": ("eval_loss", "score", "reward", "episode_reward"),
     "learning rate": ("learning_rate",),
-    "speed": ("throughput", "sample_rate", "step_time", "iteration_time", "epoch_time"),
+    "speed": ("throughput", "speed", "step_time", "iteration_time", "epoch_time"),
 }
 
 

@@ -209,6 +209,11 @@ def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
         ("score:map50", [0.0, 0.0, 0.0, 0.0, 0.1], Status.PASS),
         ("score:eval_accuracy", [0.5] * 8, Status.PASS),  # two decimals: a few samples
         ("score:val auc", [0.5] * 8, Status.WARN),  # of one answer to everything
+        ("score:val_auc", [0.4999, 0.5008, 0.5002, 0.4997, 0.5005], Status.WARN),
+        ("score:val_auc", [0.5, 0.504, 0.509, 0.514, 0.52], Status.PASS),
+        ("score:bbox_map", [0.002], Status.NOTE),
+        ("score:bbox_map", [0.002, 0.001, 0.002, 0.002] * 4, Status.WARN),
+        ("score:bbox_map", [0.0005 * n for n in range(16)], Status.PASS),  # from scratch
         ("score:eval_accuracy", [0.998] * 8, Status.NOTE),  # at its ceiling
         ("score:val_wer", [1.0] * 6, Status.WARN),
         ("score:val_wer", [0.0] * 6, Status.PASS),
@@ -218,6 +223,18 @@ def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
 )
 def test_evaluations_that_stand_still(name: str, values: list[float], status: Status) -> None:
     assert findings(with_curves(curve(name, values)))["evaluation-stands-still"].status is status
+
+
+def test_a_class_that_is_never_predicted_is_seen_beside_the_accuracy() -> None:
+    slug, accuracy = (
+        "evaluation-stands-still",
+        curve("score:val_accuracy", [0.8, 0.8, 0.7, 0.9, 0.8]),
+    )
+    recall = curve("score:val_recall", [0.0, 0.0, 0.4, 0.3, 0.0])
+    assert "never predicted" in findings(with_curves(accuracy, recall))[slug].verdict.summary
+    assert findings(with_curves(recall))[slug].status is Status.PASS
+    learns = curve("score:val_recall", [0.0, 0.0, 0.0, 0.3, 0.4])
+    assert findings(with_curves(accuracy, learns))[slug].status is Status.PASS
 
 
 def test_an_evaluation_before_the_first_step_is_no_reading() -> None:
@@ -442,6 +459,10 @@ def test_a_single_row_is_not_taken_for_the_start_of_a_run() -> None:
     assert "start again" not in one.fix
     assert "at step 1" not in one.verdict.places[0].text
     assert "start again" in findings(read(log=row * 6))["loss-zero-gradnorm-nan"].fix
+    first = "{'loss': 1.07, 'grad_norm': nan, 'learning_rate': 0.0, 'epoch': 0.0}\n"
+    for before, said in ((first, True), (first.replace(" 0.0,", " 1e-5,"), False)):
+        fix = findings(read(log=before + row * 6))["loss-zero-gradnorm-nan"].fix
+        assert ("start again" in fix) is said
 
 
 def test_the_remedy_after_nan_depends_on_whether_the_optimizer_stepped() -> None:
@@ -833,6 +854,22 @@ def test_an_accuracy_and_a_loss_of_one_guess(loss: float, accuracy: float, statu
     assert findings(read(log=text))["evaluation-stands-still"].status is status
 
 
+def test_evaluations_that_stay_near_the_guess_the_training_began_at() -> None:
+    def of(first: float, level: float, accuracy: float) -> Status:
+        text = "".join(
+            f"epoch {n} loss {first - n / 50:.4f} val_loss {level + n % 3 / 500:.4f} "
+            f"val_acc {accuracy + n % 4 / 100:.4f}\n"
+            for n in range(9)
+        )
+        return findings(read(log=text))["evaluation-stands-still"].status
+
+    assert of(2.20, 2.15, 0.15) is Status.NOTE
+    assert of(0.694, 0.68, 0.58) is Status.NOTE
+    assert of(0.694, 0.52, 0.72) is Status.PASS
+    assert of(2.20, 2.15, 0.45) is Status.PASS  # too unsure, and right
+    assert of(1.25, 1.22, 0.30) is Status.PASS  # no guess: pretrained weights
+
+
 def test_a_rate_below_its_last_digit_is_no_failure() -> None:
     def log(*rates: str) -> str:
         return "".join(f"iter: {n} lr: {rate} loss: 0.7\n" for n, rate in enumerate(rates))
@@ -887,18 +924,14 @@ def test_the_optimizer_is_not_guessed(
     assert ("fp16" in fix) is (stated == ("sgd",))
 
 
-@pytest.mark.parametrize(
-    ("rates", "told"),
-    [
-        ([0.0] * 6 + [3e-4] * 4, True),
-        ([0.0] * 4 + [3e-4] * 4, False),  # a few skipped steps
-        ([0.0] * 6 + [1e-4, 2e-4, 3e-4], False),  # a warm-up of which few digits are printed
-        ([0.0] * 6 + [1e-4] * 4, False),
-    ],
-)
-def test_a_rate_that_is_0_for_long_and_high_at_once(rates: list[float], told: bool) -> None:
-    found = findings(with_curves(curve("learning_rate", rates)))["learning-rate-zero"]
-    assert (found.status is Status.NOTE) is told
+def test_a_rate_of_0_beside_gradients_of_0_says_that_no_step_was_taken() -> None:
+    rate, slug = curve("learning_rate", [0.0] * 5), "learning-rate-zero"
+    for norms, said in (([0.0] * 5, True), ([0.3] * 5, False)):
+        found = findings(
+            with_curves(loss([12.1, 12.0, 12.2, 12.1, 12.0]), curve("grad_norm", norms), rate)
+        )[slug]
+        assert found.status is Status.FAIL
+        assert ("no step was taken" in found.fix) is said
 
 
 def test_a_finite_loss_after_a_gradient_of_nan_says_that_the_weights_are_intact() -> None:

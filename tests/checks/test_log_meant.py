@@ -237,7 +237,7 @@ def test_rows_whose_metrics_have_no_names() -> None:
     assert found["device_memory"] == [11.0]
     found = curves("step 5 | loss 3.1 | 23,110 tok/s\nstep 6 | loss 3.0 | 412.5 images/sec\n")
     assert found["throughput"] == [23110.0]
-    assert found["sample_rate"] == [412.5]
+    assert found["speed"] == [412.5]
     found = curves("step: 5  loss: 3.1  memory: 9.0GiB  tps: 3,640  mfu: 39%\n")
     assert found["throughput"] == [3640.0]
     found = curves("Train: loss 0.41 acc@1 61.2  Val: loss 0.5 acc@1 55.5\n")

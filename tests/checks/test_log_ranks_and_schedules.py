@@ -386,7 +386,7 @@ def test_memory_that_grows_with_the_samples_is_none_that_is_kept(row: str, grows
 )
 def test_a_unit_may_be_the_name_of_what_follows(row: str, rates: list[float]) -> None:
     log = read(log="\n".join(row.format(at, 4 - at / 60) for at in range(120)) + "\n")
-    names = ("throughput", "sample_rate")
+    names = ("throughput", "speed")
     assert [each.values[0] for each in log.curves if each.name in names] == rates
 
 

@@ -58,7 +58,7 @@ def curve(log: Log, name: str) -> Curve:
         ("Loss is: 0.5.", {"loss": 0.5}),
         (
             "Iter 1: Train loss 0.5, Learning Rate 1.0e-05, It/sec 0.25, Tokens/sec 95.5",
-            {"loss": 0.5, "learning_rate": 1e-5, "sample_rate": 0.25, "throughput": 95.5},
+            {"loss": 0.5, "learning_rate": 1e-5, "speed": 0.25, "throughput": 95.5},
         ),
         ("weight loss: about 3 kg", {}),
         (
@@ -82,8 +82,8 @@ def curve(log: Log, name: str) -> Curve:
         ),
         ("Epoch [1/300] - Train-Loss: 145.1, LR: [0.001]", {"loss": 145.1, "learning_rate": 1e-3}),
         ("validation loss is: 0.25", {"eval_loss": 0.25}),
-        ("9/9 [==] - 13s 500ms/step - loss: 0.5", {"loss": 0.5, "sample_rate": 2.0}),
-        ("| 3/30 [00:01<00:09, 3.5it/s, loss=0.3]", {"loss": 0.3, "sample_rate": 3.5}),
+        ("9/9 [==] - 13s 500ms/step - loss: 0.5", {"loss": 0.5, "speed": 2.0}),
+        ("| 3/30 [00:01<00:09, 3.5it/s, loss=0.3]", {"loss": 0.3, "speed": 3.5}),
         ("Filter: 3/30 [00:01<00:09, 181.9it/s]", {}),  # a bar of anything
         ("step:9/30 train_time:2166ms step_avg:240.5ms", {"step_time": 0.2405}),
         (
@@ -102,6 +102,13 @@ def curve(log: Log, name: str) -> Curve:
         ),
         ("total loss\tctc loss\n46.5\t9.25", {"loss": 46.5}),
         ("| model | loss | params |\n| a | 0.5 | 3 |", {}),  # a table of models
+        (
+            "INFO] Step 50/90; acc: 12.0; ppl: 26.8; xent: 3.29; lr: 1.0; 4 sec",
+            {"loss": 3.29, "learning_rate": 1.0},
+        ),
+        ("Epoch: 1, TrainLoss: 67.5, ValLoss: 18.4", {"loss": 67.5, "eval_loss": 18.4}),
+        ("2025-10-20 - src.train - INFO - Validation - Loss: 0.2", {"eval_loss": 0.2}),
+        ("2025-10-20 - src.validation - INFO - Train - Loss: 0.2", {"loss": 0.2}),
     ],
 )
 def test_metrics_of_a_line(line: str, expected: dict[str, object]) -> None:
@@ -137,6 +144,13 @@ def test_a_column_says_which_rows_are_of_an_evaluation(tmp_path: Path) -> None:
     data = b"step,type,loss\n0,val,10.5\n1,train,9.5\n2,train,\n"
     log = read_file(tmp_path / "metrics.csv", data)
     assert [(c.name, c.values) for c in log.curves] == [("eval_loss", (10.5,)), ("loss", (9.5,))]
+
+
+def test_epochs_that_begin_anew_in_a_table_are_of_another_training(tmp_path: Path) -> None:
+    runs = b"".join(b"%d,%d.5\n" % (epoch, 9 - epoch) for epoch in (*range(5), *range(3)))
+    assert read_file(tmp_path / "log.csv", b"epoch,loss\n" + runs).files[0].starts == (7,)
+    again = b"0,9.5\n0,8.5\n1,8.0\n0,7.5\n"  # several rows of an epoch
+    assert read_file(tmp_path / "log.csv", b"epoch,loss\n" + again).files[0].starts == ()
 
 
 HISTORY = [

@@ -48,7 +48,7 @@ def values(text: str) -> dict[str, list[float]]:
         (OLDER, "loss", 0.50001),
         (COCO.format("0.125"), "score:coco ap", 0.125),
         ("step loss sec/iter\n100 2.5 0.75", "step_time", 0.75),
-        ("step loss it/s\n100 2.5 5.1", "sample_rate", 5.1),
+        ("step loss it/s\n100 2.5 5.1", "speed", 5.1),
         ("[100/500] Time 8.5 (4.0) Data 0.001 (3.0)", "data_share", 0.75),
         ("{'eval_accuracy': 0.8125, 'epoch': 1.0}", "score:eval_accuracy", 0.8125),
         ("epoch 3 val_f1 0.4000", "score:val_f1", 0.4),

@@ -8,6 +8,7 @@ from doctor.checks.log.curves import (
     collapse,
     critics,
     evaluations,
+    guesses,
     resources,
     resumed,
     rewards,
@@ -47,16 +48,21 @@ def checks_beside() -> Iterator[Check]:
         "the evaluated weights do not change, that one answer is given to everything, or that no "
         "answer can be right.",
         passes=("the evaluations differ",),
-        notes=("a score is at its ceiling", "a score is 0 at one to four evaluations"),
+        notes=(
+            "a score is at its ceiling",
+            "a score is 0 (a detector's 0.01 at most) at one to four evaluations",
+            "the training began at a guess among ten classes at most, and evaluations are near it",
+        ),
         warns=(
-            "all evaluations are equal: a loss or score with three decimals, a score of 0, an AUC "
-            "of 0.5",
+            "all evaluations are equal: a loss or score with three decimals, a score of 0; an AUC "
+            "within 0.01 of 0.5, a detector's score of 0.01 at most at ten that does not rise",
+            "precision or recall is 0 at the last one and half of all, and the accuracy is not",
             "two of three are, at a low score, while the loss of the training halved",
             "a score that is printed with decimals rises above 100 %",
             "an accuracy of 1/k beside a loss of ln k in the last third: a guess among k classes",
         ),
         fails=("the loss is NaN or infinite at every evaluation",),
-        fix=evaluations.SAME,
+        fix=guesses.SAME,
         commands=("doctor run --only SMK007",),
         sources=("fnr-diagnosis",),
         limits="that the score is measured as it should be.",

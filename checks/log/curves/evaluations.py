@@ -7,11 +7,11 @@ import re
 from collections import Counter
 
 from doctor.checks.log import series
+from doctor.checks.log.curves.guesses import ACCURACIES, FEWEST, SAME, guessed
 from doctor.checks.log.curves.held_out import NEVER_BETTER, halves
 from doctor.checks.log.curves.nonfinite import finite, hidden_nan
 from doctor.checks.log.curves.reading import (
     each_curve,
-    finite_of,
     partner,
     place_at,
     step_at,
@@ -22,27 +22,20 @@ from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 from doctor.judge.combine import worst
 from doctor.log.metrics.scores import SCORE
 
-FEWEST = 5
-"""Evaluations that agree in all printed digits, which is no accident. Our own number."""
 DIGITS = 3
 """Decimals from which on equal values say that nothing changed: on a few samples, two decimals
 are equal by chance. Our own number."""
 GOOD = 0.9
 """Share, or per cent, from which on a score may stand at its ceiling. Our own number."""
 ERROR_RATES = ("wer", "cer")
-RANKINGS = ("auc", "auroc")
-"""Scores that are 0.5 for one answer to everything."""
-SAME = (
-    "The model gives the same answer to everything, or the weights that are evaluated are not "
-    "those "
-    "that are trained. Print some predictions beside their labels: one class for all of them means "
-    "a learning rate that is too high or classes that are unequal (class weights, a lower rate, a "
-    "warm-up). If predictions differ, check that the model that is evaluated is the trained one "
-    "(not a copy, an average or a checkpoint from before), that its parameters require gradients "
-    "and change (doctor run --only SMK007), and that the learning rate is above 0."
-)
+RANKINGS, UNRANKED = ("auc", "auroc"), 0.01
+"""Scores that are 0.5 for one answer to everything, and by how much all of them may differ from it.
+Our own number."""
+NO_BOXES = 0.01
+"""A detector's precision up to which nothing that it finds counts. Our own number."""
 CEILING = (
-    "Where the task is not that easy, look for evaluation data among the training data, the answer "
+    "Where the task is not that easy, look at the recall of each class (a score that never changes "
+    "may be the share of the largest one), for evaluation data among the training data, the answer "
     "among the inputs, or an evaluation that has one class."
 )
 NOT_FINITE = (
@@ -91,7 +84,14 @@ def standing(log: Log) -> Verdict:
     names = dict.fromkeys(curve.name for curve in log.curves if curve.name.startswith(SCORE))
     verdicts = [
         each_curve(
-            log, n, lambda c: _guessed(log, c) or _nothing_yet(log, c) or _score(c, halves(log, c))
+            log,
+            n,
+            lambda c: (
+                guessed(log, c)
+                or _one_class(log, c)
+                or _nothing_yet(log, c)
+                or _score(c, halves(log, c))
+            ),
         )
         for n in names
     ]
@@ -119,54 +119,57 @@ def _loss(curve: Curve) -> Verdict:
     return _stands(curve, "the loss of the evaluation", SAME)
 
 
-def _guessed(log: Log, curve: Curve) -> Verdict | None:
-    """That the last third of the accuracies is 1/k and that of a loss ln k: two measures of one
-    guess among k classes."""
-    values, name = finite_of(curve)[0], curve.name.partition(":")[2]
-    if len(values) < FEWEST or not ACCURACIES.search(name) or min(values) <= 0:
+OF_ONE_CLASS = ("precision", "recall", "f1")
+"""Scores that are 0 where a class is never predicted."""
+
+
+def _one_class(log: Log, curve: Curve) -> Verdict | None:
+    """That a class is not predicted at the last evaluation and at half of them, while the others
+    are: the accuracy is not 0."""
+    values, name = values_of(curve), curve.name.partition(":")[2]
+    zeros = values.count(0.0)
+    own = re.split(r"[\W_]", name)[-1] in OF_ONE_CLASS
+    if not own or len(values) < FEWEST or values[-1] or 2 * zeros < len(values):
         return None
-    share = series.thirds(values)[1]
-    share /= 100 if max(values) > 1 else 1
-    classes = round(1 / share)
-    loss = partner(log, curve, "eval_loss") or partner(log, curve, "loss")
-    losses = finite_of(loss)[0] if loss else []
-    if classes < 2 or abs(classes * share - 1) > BY_CHANCE or not losses:
-        return None
-    level = series.thirds(losses)[1]
-    if abs(level / math.log(classes) - 1) > AT_LEVEL:
+    accuracies = (c for c in log.curves if c.path == curve.path and c.name.startswith(SCORE))
+    last = next((values_of(c)[-1] for c in accuracies if ACCURACIES.search(c.name)), 0.0)
+    if not last:
         return None
     return warn(
-        f"{name} is {share:.2%} and the loss {level:.4g} in the last third of {len(values):,} "
-        f"evaluations: a guess among {classes:,} classes has {1 / classes:.2%} and "
-        f"{math.log(classes):.4g}",
+        f"{name} is 0 at {zeros} of {len(values)} evaluations, the last one among them, beside an "
+        f"accuracy of {last:.4g}: a class is never predicted",
         fix=SAME,
-        places=(place_at(curve, len(curve.values) - 1),),
+        places=(place_at(curve, len(values) - 1),),
     )
-
-
-ACCURACIES = re.compile(r"(?<![a-z])(?:acc(?:uracy)?|top-?1|prec@1)(?![a-z])")
-BY_CHANCE, AT_LEVEL = 0.07, 0.015
-"""Shares by which an accuracy and a loss may differ from those of a guess. Our own numbers."""
 
 
 AT_FIRST = "; a detector that starts from scratch has that for some epochs"
 OF_BOXES = re.compile(r"(?i)map|(?<![a-z])ap(?![a-z])|coco|bbox")
+ALONE = re.compile(r"bbox|segm|coco|map_?50|map@\[?0?\.5")
+"""Names of a detector's scores alone: in a ranking of items, a precision of 0.01 is usual."""
 
 
 def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
     """That few evaluations are 0, of which one before the first step is none."""
     values, name = values_of(curve), curve.name.partition(":")[2]
-    if any(values) or len(values) >= FEWEST or _is_error_rate(name):
+    low = NO_BOXES if ALONE.search(name) else 0.0
+    if len(values) >= FEWEST or _is_error_rate(name) or not max(values, default=1.0) <= low:
+        return None
+    if values[-1] > values[0]:
         return None
     loss = partner(log, curve, "loss")
     if loss and loss.lines and loss.counts == "step" and curve.lines[-1:] < loss.lines[:1]:
         return None
     every = "its only evaluation" if len(values) == 1 else f"all {len(values)} evaluations"
     return note(
-        f"{name} is 0 at {every}{AT_FIRST if OF_BOXES.search(name) else ''}",
+        f"{name} is {_up_to(values)} at {every}{AT_FIRST if OF_BOXES.search(name) else ''}",
         fix=NOTHING_RIGHT,
         places=(place_at(curve, len(values) - 1),),
     )
+
+
+def _up_to(values: list[float]) -> str:
+    return f"{min(values):g}{f' to {max(values):g}' if len(set(values)) > 1 else ''}"
 
 
 def _is_error_rate(name: str) -> bool:
@@ -175,7 +178,7 @@ def _is_error_rate(name: str) -> bool:
 
 def _score(curve: Curve, trained: bool) -> Verdict:
     """Where the loss of the training fell to half meanwhile, it was `trained`."""
-    values, name = values_of(curve), curve.name.partition(":")[2]
+    values, name = _in_digits(curve), curve.name.partition(":")[2]
     if _exceeds(values) and SHARES.search(name):
         at = values.index(max(values))
         return warn(
@@ -185,6 +188,8 @@ def _score(curve: Curve, trained: bool) -> Verdict:
         )
     if len(values) < FEWEST:
         return skip(f"{len(values)} values of {name}; fewer than {FEWEST} are not judged")
+    if of_chance := _of_chance(curve, name, values):
+        return of_chance
     value, times = Counter(values).most_common(1)[0]
     if len(set(values)) > 1:
         stays = trained and _stays(values, value, times)
@@ -200,10 +205,24 @@ def _score(curve: Curve, trained: bool) -> Verdict:
             fix=CEILING,
             places=(place_at(curve, 0),),
         )
-    is_guess = value == 0.5 and re.split(r"[\W_]", name)[-1] in RANKINGS
-    return (
-        _stands(curve, name, SAME) if is_guess or _is_exact(value) else ok(f"{name} is {value:g}")
-    )
+    return _stands(curve, name, SAME) if _is_exact(value) else ok(f"{name} is {value:g}")
+
+
+def _of_chance(curve: Curve, name: str, values: list[float]) -> Verdict | None:
+    """That no ranking is better than by chance, or nothing that a detector finds counts."""
+    is_ranking = re.split(r"[\W_]", name)[-1] in RANKINGS
+    if is_ranking and all(abs(value - 0.5) <= UNRANKED for value in values):
+        return _stands(curve, name, SAME)
+    early, late = series.thirds(values)
+    few_boxes = ALONE.search(name) and max(values) <= NO_BOXES and late <= 2 * early
+    if few_boxes and len(values) >= 2 * FEWEST:
+        return _stands(curve, name, NOTHING_RIGHT)
+    return None
+
+
+def _in_digits(curve: Curve) -> list[float]:
+    """The values in as many digits as means of 32-bit numbers have alike."""
+    return [float(f"{value:.6g}") for value in values_of(curve)]
 
 
 def _exceeds(values: list[float]) -> bool:
@@ -233,7 +252,7 @@ def _mostly(curve: Curve, name: str, value: float, times: int) -> Verdict:
 
 def _stands(curve: Curve, name: str, fix: str) -> Verdict:
     return warn(
-        f"{name} is {float(curve.values[0]):g} at all {curve.points:,} evaluations",
+        f"{name} is {_up_to(_in_digits(curve))} at all {curve.points:,} evaluations",
         fix=fix,
         places=(place_at(curve, 0),),
     )

@@ -96,8 +96,10 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
     improves = improves_beside(log, held_out) and not worsens_beside(log, held_out)
     since = final < DOUBLED * values[best] and scores_better_since(log, held_out, at)
     if improves or since:
+        itself = "; most of the last third is lower than all before"
         surer = "; a score of the evaluation is better than it was there: the model is too sure"
-        summary, fix = verdict.summary + surer, BY_SCORE
+        better = since or improves_beside(log, held_out, itself=False)
+        summary, fix = verdict.summary + (surer if better else itself), BY_SCORE if better else None
         return replace(verdict, status=Status.NOTE, summary=summary, fix=fix)
     return verdict if never else _selected(log, verdict)
 

@@ -44,11 +44,13 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
         return ok(f"no loss of 0.0 with a non-finite gradient norm in {loss.points:,} values")
     rate, at = partner(log, loss, "learning_rate"), loss.steps[hidden[0]]
     since = next((step for step, _ in reversed(_norms_before(norm, at))), at)
+    begins = rate is not None and since == norm.steps[0] and rate.values[0] == 0.0
     return fail(
         f"loss 0.0 and gradient norm {norms[at]} from {step_at(loss, hidden[0])} "
         f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0"
         f"{_norm_before(log, loss, hidden[0])}",
-        fix=_of_rate(log, rate) + _after_nan(rate, since, hidden[0], len(loss.values)),
+        fix=_of_rate(log, rate)
+        + _after_nan(rate, since, 0 if begins else hidden[0], len(loss.values)),
         places=(place_at(loss, hidden[0]),),
     )
 

@@ -86,11 +86,12 @@ LEARNED, AT_FIRST = 1.2, 5
 numbers."""
 
 
-def improves_beside(log: Log, loss: Curve) -> bool:
-    """An evaluation is better in the last third of the log than ever before."""
+def improves_beside(log: Log, loss: Curve, *, itself: bool = True) -> bool:
+    """An evaluation is better in the last third of the log than ever before; one whose loss is
+    judged may be left out."""
     return any(
         median(values[-third:]) > max(values[:-third])
-        for values in _evaluations(log, loss)
+        for values in _evaluations(log, loss, "" if itself else loss.name)
         if (third := len(values) // 3) >= 2
     )
 
@@ -141,10 +142,11 @@ def scores_better_since(log: Log, held_out: Curve, at: int) -> bool:
     return bool(better) and all(better)
 
 
-def _evaluations(log: Log, loss: Curve) -> Iterator[list[float]]:
-    """The values of each evaluation in the same file; higher ones are better."""
+def _evaluations(log: Log, loss: Curve, but: str = "") -> Iterator[list[float]]:
+    """The values of each evaluation in the same file but one; higher ones are better."""
     for curve in log.curves:
-        if curve.path == loss.path and curve.name.startswith(("score:", "eval_loss")):
+        own = curve.path == loss.path and curve.name != but
+        if own and curve.name.startswith(("score:", "eval_loss")):
             sign = -1 if ERRORS.search(curve.name) else 1
             if values := finite_of(curve)[0]:
                 yield [sign * value for value in values]

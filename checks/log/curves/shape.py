@@ -217,13 +217,6 @@ def _rate(log: Log, rate: Curve) -> Verdict:
         return _always_zero(log, rate)
     first = next(at for at, value in enumerate(values) if value)
     zero = next((at for at, value in enumerate(values) if at > first and value == 0.0), None)
-    if zero is None and first >= STILL and _jumps(values, first):
-        return note(
-            f"the learning rate is 0 at the first {first:,} of {len(values):,} logged steps, and "
-            f"{values[first]:g} at once after them: no weight changed before",
-            fix=NOT_STEPPED,
-            places=(place_at(rate, 0),),
-        )
     if zero is None or _ends(values, zero):
         return ok("the learning rate is 0 only in the warm-up or at the schedule's end")
     if any(values[zero:]):
@@ -252,26 +245,21 @@ def _always_zero(log: Log, rate: Curve) -> Verdict:
         return skip("no gradient is finite, so that no step moves the schedule: see LOG092")
     if _improves(partner(log, rate, "loss")):
         return skip("the learning rate is printed as 0 and the loss falls: too few digits")
+    norm = partner(log, rate, "grad_norm")
     return fail(
         f"the learning rate is 0 at all {rate.points:,} logged steps",
+        fix=None if norm is None or any(norm.values) else NOT_STEPPED,
         places=(place_at(rate, 0),),
     )
 
 
-STILL = 5
-"""Rows without a rate at the start, which no warm-up explains where the next one has the highest.
-Our own number."""
 NOT_STEPPED = (
-    "With fp16 the loss scaler skips the first steps until its scale fits: bf16 has none, and "
-    "initial_scale_power starts lower in DeepSpeed. Such steps count as trained, so where the run "
-    "has few of them, train longer."
+    "The gradient norm is 0, too, so no step was taken, and the schedule waits for one. In fp16 "
+    "the loss scaler skips steps until its scale fits: bf16 has none, and initial_scale_power "
+    "starts lower in DeepSpeed. Else count the batches of the run: with fewer than "
+    "gradient_accumulation_steps there is no step; and see that parameters require gradients "
+    "(SMK007). Where steps are taken, print what the scheduler was built for."
 )
-
-
-def _jumps(values: list[float], first: int) -> bool:
-    """Whether a rate has its highest value at once; one unit of the last digit may be rounded."""
-    high = values[first]
-    return 0 < high == max(values) < math.inf and high != 10.0 ** round(math.log10(high))
 
 
 SPENT, HALFWAY = 5e-3, 0.5

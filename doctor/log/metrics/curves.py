@@ -24,9 +24,9 @@ TOGETHER = 4 * MOST
 
 CURVES = {
     "loss": (
-        "loss train_loss training_loss lm_loss loss_train train_lm_loss step_loss total_loss "
-        "train_total_loss reduced_train_loss train_loss_step loss_step train_crossentropyloss "
-        "loss_train_total main_loss xent"
+        "loss train_loss trainloss training_loss lm_loss loss_train train_lm_loss step_loss "
+        "total_loss train_total_loss reduced_train_loss train_loss_step loss_step "
+        "train_crossentropyloss loss_train_total main_loss xent"
     ),
     "mean_loss": "avr_loss avg_loss mean_loss running_loss epoch_loss train_loss_epoch",
     "grad_norm": (
@@ -43,7 +43,7 @@ CURVES = {
         "tokens_per_second tokens_s tokens_per_sec throughput tgs tok_s tokens_sec "
         "tokens_per_gpu_per_second tok_per_sec tokens_per_s tps throughput_per_gpu_(tflop_s_gpu)"
     ),
-    "sample_rate": (
+    "speed": (
         "samples_per_second samples_s train_samples_per_second samples_sec images_s images_sec "
         "img_s images_per_second it_sec train_speed(iter_s)"
     ),
@@ -56,10 +56,10 @@ CURVES = {
     ),
     "epoch_time": "epoch_time epoch_time(s) time_this_epoch time_per_epoch time_taken",
     "eval_loss": (
-        "eval_loss val_loss valid_loss validation_loss dev_loss loss_val loss_eval "
+        "eval_loss val_loss valloss valid_loss validation_loss dev_loss loss_val loss_eval "
         "loss_validation val_loss_epoch validation_main_loss"
     ),
-    "test_loss": "test_loss",
+    "test_loss": "test_loss testloss",
     "discriminator_loss": (
         "d_loss loss_d loss_disc disc_loss discriminator_loss d_a d_real loss_d_real"
     ),

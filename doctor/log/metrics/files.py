@@ -124,6 +124,8 @@ def _add(row: Any, curves: Curves, line: int) -> None:
     if not metrics:
         return
     by_name = {plain(str(name)): value for name, value in row.items()}
+    if (epoch := _number(by_name.get("epoch"))) is not None and math.isfinite(epoch):
+        curves.count(int(epoch), line)
     step = next((n for name in STEPS if (n := _whole(by_name.get(name))) is not None), None)
     curves.append(step, metrics, line)
 

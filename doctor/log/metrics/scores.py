@@ -14,7 +14,7 @@ from doctor.log.metrics.beside import values_beside
 from doctor.log.metrics.columns import Columns
 from doctor.log.metrics.curves import ALIASES, Curves, plain
 from doctor.log.metrics.detector import Detector
-from doctor.log.metrics.text import EVALUATION, RATE, is_metric_row, metrics_of
+from doctor.log.metrics.text import EVALUATION, RATE, SPEED, is_metric_row, metrics_of
 
 SCORE = "score"
 """Curves of a metric of the evaluation, one for each name: score:eval_accuracy."""
@@ -40,6 +40,7 @@ OF_VALUES = {
     "average score": "episode_reward",
     "average100 score": "episode_reward",
     "average reward": "episode_reward",
+    "avg reward": "episode_reward",
     "rewards/margins": "preference_margin",
     "number of skipped iterations": "skipped_steps",
     "kl": "latent_kl",
@@ -65,7 +66,7 @@ OF_VALUES = {
 _METRICS = (
     r"(?:(?:mean|avg|average)[_-])?(?:(?:balanced_)?accuracy|acc(?:uracy)?[@_]?\d?|top-?\d(?:_acc)?|(?:macro|micro|weighted)?[_-]?"
     r"f1(?:[_-]score)?|mcc|matthews_correlation|auc|auroc|roc_auc|bleu|sacrebleu|rouge-?\w{1,4}|"
-    r"precision|recall|exact_match|wer|cer|miou|iou|dice|"
+    r"precision|recall|exact_match|wer|cer|(?:m|mean_)?io_?u(?:_score)?|dice(?:_coef|_score)?|"
     r"pass@\d{1,3}|success_rate|spearman\w{0,3}|pearson\w{0,3})"
 )
 _ALONE = (
@@ -120,13 +121,13 @@ CUES = (
     "mean_scores", "average", "entropy", "training loss", "* acc", "* prec", "* top",
     *EVALUATION, *_ALONE.replace("\\", "").split("|"),
 )  # fmt: skip
-TIMES = ("epoch_time", "step_time", "throughput", "sample_rate", "iteration_time", "data_time")
+TIMES = ("epoch_time", "step_time", "throughput", SPEED, "iteration_time", "data_time")
 BY_NAME = (*TIMES, RATE, "discriminator_loss", "generator_loss")
 """Curves whose rows may have no word of a loss, which makes other rows those of metrics."""
 NAMES = ("time", "_s:", "sec", "step_avg", "/s", "lr", "learning", "d_a:", "d_real:", "speed")
 ALL_CUES = (*CUES, *beside.CUES, *by_rank.CUES, *NAMES, "all", "loss")
 SPEEDS = {
-    **dict.fromkeys(("it_s", "iter_s", "iters_s", "step_s", "steps_s"), "sample_rate"),
+    **dict.fromkeys(("it_s", "iter_s", "iters_s", "step_s", "steps_s"), SPEED),
     **dict.fromkeys(("s_it", "s_iter", "sec_it", "sec_iter", "s_step", "sec_step"), "step_time"),
 }
 """Names of columns; in other rows they are units of the number before them."""

@@ -63,7 +63,7 @@ QUOTE, QUOTES = (
 )
 """What becomes of quotation marks on the way into a forum or a letter."""
 EPOCH = re.compile(rb"\bepochs?['\"]?[ :=\[#-]{0,6}(\d{1,6})(?![\d%]|\.\d)")
-RATES = ("throughput", SPEED := "sample_rate")
+RATES = ("throughput", SPEED := "speed")
 """How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
 UNIT_BEHIND = re.compile(
     rb"(?<![\w.,=:+-])(\d[\d,]{0,12}(?:\.\d{1,6})?) ?(?:(tok(?:ens?)?)|img|images?|samples?|seqs?|"
@@ -100,7 +100,9 @@ AVERAGED = b"(ema)"
 """An evaluation of averaged weights, beside that of the weights themselves: timm's Test (EMA)."""
 RATE = "learning_rate"
 """A row with nothing else is of settings."""
-LOSS, NORM = b"loss", b"grad_norm"
+LOSS, NORM, ENTROPY = b"loss", b"grad_norm", b"xent"
+LEVEL = b"info"
+"""Before the message of a row, after the name of a logger: `src.train - INFO - Validation`."""
 PART = 48
 """Bytes before a number in which its name is looked for."""
 LONGEST = 4096
@@ -109,7 +111,7 @@ LONGEST = 4096
 
 def is_metric_row(lower: bytes) -> bool:
     """Whether a row, in lower case, may contain a loss or a gradient norm."""
-    return LOSS in lower or NORM in lower
+    return LOSS in lower or NORM in lower or ENTROPY in lower
 
 
 def is_nonfinite_row(lower: bytes) -> bool:
@@ -215,12 +217,19 @@ def _of_one_kind(values: dict[str, float], lower: bytes) -> dict[str, float]:
         return {name: value for name, value in values.items() if name == HELD_OUT}
     if "loss" in values and not values.keys() & {HELD_OUT, TESTED}:
         before = lower[: lower.find(LOSS)]
-        if (kind := OF_EVALUATION.search(before)) and b"train" not in before:
+        if kind := _word_of_evaluation(before):
             if AVERAGED in before or ONLY_EVALUATED.search(lower):
                 return {}
             rate = {RATE: values[RATE]} if values.get(RATE) else {}
             return {TESTED if kind[0] == b"test" else HELD_OUT: values["loss"], **rate}
     return values
+
+
+def _word_of_evaluation(before: bytes) -> re.Match[bytes] | None:
+    """In the message of a row, or in all of it before the loss."""
+    parts = (before.rpartition(LEVEL)[2], before)
+    found = (OF_EVALUATION.search(part) for part in parts if b"train" not in part)
+    return next(filter(None, found), None)
 
 
 def _whole(value: float | None) -> bool:

@@ -22,7 +22,7 @@ LOGGED = {
     "grad_norm": "gradient norm",
     "learning_rate": "learning rate",
     "throughput": "throughput",
-    "sample_rate": "samples per second",
+    "speed": "samples or steps per second",
     "loss_scale": "loss scale",
 }
 """Curves of a log in the order of the pictures."""
