@@ -226,12 +226,15 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     keyword, missing, twice, many: an argument of a function of the file that it lacks, needs, gets
     two times, or has no place for. count: results that are unpacked into another number of names.
     option: of a command line that has none. attribute: of an object of a class of the file that
-    sets none. held: of a builtin container, or of a dataclass of the file.
+    sets none. held: of a builtin container, or of a dataclass of the file. arm: a name that the
+    condition above assigns in some of its arms, and `expected` is the line of one that does not.
+    comma: a value that a comma makes a tuple of. twin: a layer that is never called, and `nearest`,
+    which is made alike, is called twice in the method `expected`.
     """
 
     kind: Literal[
         "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
-        "attribute", "held",
+        "attribute", "held", "arm", "comma", "twin",
     ]  # fmt: skip
     name: str
     span: Span

@@ -8,7 +8,13 @@ from doctor.checks.script.lint import lint
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.python import read_python
 
-CODES = {"SCR438", "SCR439", "SCR440", "SCR441"}
+CODES = {"SCR411", "SCR438", "SCR439", "SCR440", "SCR441", "SCR442"}
+NORMS = (
+    "class Block(torch.nn.Module):\n    def __init__(self, d):\n        super().__init__()\n"
+    "        self.attention, self.mlp = torch.nn.GRU(d, d), torch.nn.Linear(d, d)\n"
+    "        self.a = torch.nn.LayerNorm(d)\n        self.b = torch.nn.LayerNorm(d)\n"
+    "    def forward(self, x):\n        x = {}\n        return {}\n"
+)
 FAULTY = {
     "a misspelled name on a rare path": ("SCR438", "def f(x):\n    if not x: Variabel(x)\n"),
     "an import is missing": ("SCR438", "def f(path):\n    return pickle.load(path)\n"),
@@ -51,6 +57,24 @@ FAULTY = {
         "def main(args: Args):\n    print(args.eval_step)\n",
     ),
     "a dictionary of Python 2": ("SCR441", "state = {}\nfor k, v in state.iteritems(): pass\n"),
+    "a branch without an assignment": (
+        "SCR438",
+        "def f(self, xs):\n    for x in xs:\n        if self.kind == 'a':\n            y = x\n"
+        "        else:\n            z = x\n        print(y)\n",
+    ),
+    "the default assigns nothing": (
+        "SCR438", "def f(x, scale=None):\n    if scale is not None:\n        y = x\n    return y\n"
+    ),
+    "a comma in a dataclass": (
+        "SCR442", "from dataclasses import dataclass\n@dataclass\nclass A:\n    lr: float = 0.1,\n"
+    ),
+    "a comma, and the name elsewhere": (
+        "SCR442", "def f(names):\n    return list(names)\ndef g(h):\n    names = h,\n    h(names)\n"
+    ),
+    "a layer in the place of another": (
+        "SCR411",
+        NORMS.format("self.a(x + self.attention(x))", "self.a(x + self.mlp(x))"),
+    ),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
 OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
@@ -200,6 +224,27 @@ SOUND = {
     "declared for pyflakes": "x = bound_by_the_extension  # noqa: F821\n",
     "a class to mix in": (
         "class _SavingMixin:\n    def __init__(self): pass\n    def f(self): return self.b()\n"
+    ),
+    "each norm has its place": NORMS.format("self.a(self.attention(x))", "self.b(self.mlp(x))"),
+    "a twin that another class reads": (
+        NORMS.format("self.a(self.attention(x))", "self.a(self.mlp(x))") + "Block(4).b(x)\n"
+    ),
+    "an earlier round has assigned it": (
+        "def f(xs):\n    for n, x in enumerate(xs):\n        if n == 0:\n            y = x\n"
+        "        else:\n            z = x\n        print(y)\n"
+    ),
+    "the other branch ends, or the reader is in one": (
+        "def f(kind, x=None):\n    if kind == 'a':\n        y = z = 1\n    elif kind == 'b':\n"
+        "        y = 2\n    else:\n        z = len(kind)\n        raise ValueError(z)\n"
+        "    if kind == 'a':\n        print(z)\n    print(y)\n"
+    ),
+    "the same is asked before": (
+        "def f(x, scale=None):\n    if not scale and not x:\n        return x\n"
+        "    if scale:\n        y = x\n    return y\n"
+    ),
+    "a tuple that is meant": (
+        "import enum\nclass Kind(enum.IntEnum):\n    A = 1,\ndef f(x, g):\n    a = x,\n"
+        "    b = x,\n    shape = x,\n    return g(*a), [i for i in b], g(shape)\n"
     ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }

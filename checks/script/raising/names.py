@@ -59,7 +59,7 @@ CONTAINERS = ("list", "dict", "set", "defaultdict", "OrderedDict", "Counter")
 
 def _severity(each: Raising) -> Severity | None:
     """Another file may set an attribute from outside: model.drop_path_prob = 0.2."""
-    if each.kind == "exported":
+    if each.kind in ("exported", "arm"):
         return "warn"
     if each.kind == "held" and each.expected not in CONTAINERS:
         return "note"
@@ -81,6 +81,9 @@ NAMES: Mapping[str, Message] = {
     "name": _name,
     "early": lambda each: f"{each.name} is used before it is assigned",
     "exported": lambda each: f"__all__ names {each.name}, which the file does not define",
+    "arm": lambda each: (
+        f"{each.name} is not assigned where the branch at line {each.expected} decides: NameError"
+    ),
 }
 CALLS: Mapping[str, Message] = {
     "keyword": _keyword,
@@ -97,6 +100,9 @@ def _held(each: Raising) -> str:
     )
 
 
+COMMAS: Mapping[str, Message] = {
+    "comma": lambda each: f"{each.name} is a tuple of one value: a comma ends the line"
+}
 ATTRIBUTES: Mapping[str, Message] = {"option": _option, "attribute": _attribute, "held": _held}
 
 
@@ -123,6 +129,7 @@ RULES = (
         fires=(
             "a name that nothing in the file binds, and no builtin",
             "a local name that is read in a line above all of its assignments",
+            "a name that a branch of the condition above leaves unassigned (a warning)",
         ),
         fix="Import or assign the name, or correct its spelling.",
         sources=("python-naming",),
@@ -165,5 +172,17 @@ RULES = (
         fix="Add the option or set the attribute in __init__, or correct the spelling.",
         sources=("python-naming", "argparse-type"),
         limits="that attributes exist of objects that another file gets or makes.",
+    ),
+    Rule(
+        code="SCR442",
+        slug="trailing-comma",
+        title="A value is no tuple by a comma at its end",
+        severity="warn",
+        find=_of(COMMAS),
+        why="`rate = 0.1,` is the tuple (0.1,). Arithmetic with it raises, a test of it is always "
+        "true, and a library takes it for something else than its value.",
+        fires=("an assignment that ends in a comma, and nothing reads the name as a sequence",),
+        fix="Remove the comma; write (value,) where a tuple is meant.",
+        sources=("python-tuples",),
     ),
 )

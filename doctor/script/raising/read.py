@@ -6,11 +6,14 @@ import ast
 
 from doctor.facts.script import Raising
 from doctor.script.raising.attributes import unset
+from doctor.script.raising.branches import left_open
+from doctor.script.raising.commas import commas
 from doctor.script.raising.held import lacking
 from doctor.script.raising.options import unknown_options
 from doctor.script.raising.refused import may_be_refused
 from doctor.script.raising.scopes import Names, scopes_of
 from doctor.script.raising.signatures import Definitions, Position, misfits
+from doctor.script.raising.twins import twins
 from doctor.script.raising.unbound import exported, unbound
 
 
@@ -26,5 +29,8 @@ def raising(tree: ast.Module, span: Position) -> tuple[tuple[Raising, ...], bool
         *unknown_options(names, scopes, span),
         *unset(definitions, span),
         *lacking(definitions, span),
+        *left_open(scopes, parents, span),
+        *commas(definitions, span),
+        *twins(definitions, span),
     )
     return found, may_be_refused(tree, names, scopes)

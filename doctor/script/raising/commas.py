@@ -1,0 +1,103 @@
+"""Values that a comma at the end of their line makes a tuple of."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from doctor.facts.script import Raising
+from doctor.script.raising.scopes import COMPREHENSIONS
+from doctor.script.raising.signatures import Definitions, Position
+
+SEQUENCES = re.compile(
+    r"(?:^|_)(?:shape|size|dim|ax[ei]s|arg|param|input|output|index|indice|tuple|stride|pad|item"
+    r"|row|value|result|key)s?(?:_|$)",
+    re.IGNORECASE,
+)
+"""Names of what may be a tuple of one."""
+TAKEN = {"len", "tuple", "list", "set", "zip", "enumerate", "map", "sum", "min", "max", "sorted",
+         "isinstance", "iter", "dict"}  # fmt: skip
+MOST = 20
+"""Tuples of one file that are looked at. Our own number."""
+
+
+def commas(definitions: Definitions, span: Position) -> Iterator[Raising]:
+    """`rate = 0.1,`, and nothing reads rate as a sequence."""
+    bare = [
+        node
+        for node in definitions.parents
+        if isinstance(node, ast.Tuple) and len(node.elts) == 1 and _is_bare(node)
+    ]
+    for node in bare[:MOST]:
+        target = _target(definitions, node)
+        if target is None or SEQUENCES.search(name := _name(target)):
+            continue
+        if not any(_as_sequence(definitions, use) for use in _uses(definitions, target)):
+            yield Raising("comma", name, span(definitions.parents[node]))
+
+
+def _is_bare(node: ast.Tuple) -> bool:
+    """Without parentheses around it."""
+    first = node.elts[0]
+    return (node.lineno, node.col_offset) == (first.lineno, first.col_offset)
+
+
+def _target(definitions: Definitions, node: ast.Tuple) -> ast.expr | None:
+    """What it is assigned to, None where a tuple may be meant."""
+    assigned = definitions.parents.get(node)
+    if isinstance(assigned, ast.AnnAssign) and assigned.value is node:
+        if re.search("uple|Sequence|Iterable|Any", ast.unparse(assigned.annotation)):
+            return None
+        targets: list[ast.expr] = [assigned.target]
+    elif isinstance(assigned, ast.Assign) and assigned.value is node:
+        targets = assigned.targets
+    else:
+        return None
+    around = definitions.parents.get(assigned)
+    if isinstance(around, ast.ClassDef) and any(
+        re.search("Enum|Flag", ast.unparse(base)) for base in around.bases
+    ):
+        return None
+    return targets[0] if len(targets) == 1 and _name(targets[0]) else None
+
+
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _uses(definitions: Definitions, target: ast.expr) -> Iterator[ast.AST]:
+    """Where the variable, or an attribute of that name, is read."""
+    if isinstance(target, ast.Attribute) or isinstance(
+        definitions.parents.get(definitions.parents[target]), ast.ClassDef
+    ):
+        name = _name(target)
+        for node in definitions.parents:
+            if isinstance(node, ast.Attribute) and node.attr == name:
+                yield node
+        return
+    bound = [
+        scope for scope in definitions.scopes if target in scope.bindings.get(_name(target), [])
+    ]
+    for scope in definitions.scopes:
+        for use in scope.uses:
+            if use.id == _name(target) and scope.owner(use.id) in bound:
+                yield use
+
+
+def _as_sequence(definitions: Definitions, use: ast.AST) -> bool:
+    """It is unpacked, indexed, joined, counted or looped over."""
+    around = definitions.parents.get(use)
+    if isinstance(around, ast.Subscript | ast.Starred):
+        return around.value is use
+    if isinstance(around, ast.For | ast.AsyncFor):
+        return around.iter is use
+    if isinstance(around, COMPREHENSIONS):
+        return any(each.iter is use for each in around.generators)
+    if isinstance(around, ast.BinOp | ast.AugAssign):
+        return isinstance(around.op, ast.Add | ast.Mod)
+    if isinstance(around, ast.Call):
+        return _name(around.func) in TAKEN
+    if isinstance(around, ast.Assign):
+        return isinstance(around.targets[0], ast.Tuple | ast.List)
+    return isinstance(around, ast.Compare) and use in around.comparators
