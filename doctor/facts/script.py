@@ -229,12 +229,13 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     sets none. held: of a builtin container, or of a dataclass of the file. arm: a name that the
     condition above assigns in some of its arms, and `expected` is the line of one that does not.
     comma: a value that a comma makes a tuple of. twin: a layer that is never called, and `nearest`,
-    which is made alike, is called twice in the method `expected`.
+    which is made alike, is called twice in the method `expected`. other: a name that the function
+    or assignment `owner` reads, while `nearest`, of another word, is at hand and never read.
     """
 
     kind: Literal[
         "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
-        "attribute", "held", "arm", "comma", "twin",
+        "attribute", "held", "arm", "comma", "twin", "other",
     ]  # fmt: skip
     name: str
     span: Span

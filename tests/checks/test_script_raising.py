@@ -227,7 +227,8 @@ SOUND = {
     ),
     "each norm has its place": NORMS.format("self.a(self.attention(x))", "self.b(self.mlp(x))"),
     "a twin that another class reads": (
-        NORMS.format("self.a(self.attention(x))", "self.a(self.mlp(x))") + "Block(4).b(x)\n"
+        NORMS.format("self.a(self.attention(x))", "self.a(self.mlp(x))")
+        + "Block(4).b(torch.rand(4))\n"
     ),
     "an earlier round has assigned it": (
         "def f(xs):\n    for n, x in enumerate(xs):\n        if n == 0:\n            y = x\n"

@@ -82,7 +82,7 @@ NAMES: Mapping[str, Message] = {
     "early": lambda each: f"{each.name} is used before it is assigned",
     "exported": lambda each: f"__all__ names {each.name}, which the file does not define",
     "arm": lambda each: (
-        f"{each.name} is not assigned where the branch at line {each.expected} decides: NameError"
+        f"the branch at line {each.expected} does not assign {each.name}, read here: NameError"
     ),
 }
 CALLS: Mapping[str, Message] = {
@@ -131,7 +131,7 @@ RULES = (
             "a local name that is read in a line above all of its assignments",
             "a name that a branch of the condition above leaves unassigned (a warning)",
         ),
-        fix="Import or assign the name, or correct its spelling.",
+        fix="Import the name, assign it in each branch, or correct its spelling.",
         sources=("python-naming",),
         limits="that names exist in a notebook or beside a star import, or on every path.",
     ),

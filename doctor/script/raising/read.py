@@ -8,6 +8,7 @@ from doctor.facts.script import Raising
 from doctor.script.raising.attributes import unset
 from doctor.script.raising.branches import left_open
 from doctor.script.raising.commas import commas
+from doctor.script.raising.counterparts import counterparts
 from doctor.script.raising.held import lacking
 from doctor.script.raising.options import unknown_options
 from doctor.script.raising.refused import may_be_refused
@@ -32,5 +33,6 @@ def raising(tree: ast.Module, span: Position) -> tuple[tuple[Raising, ...], bool
         *left_open(scopes, parents, span),
         *commas(definitions, span),
         *twins(definitions, span),
+        *counterparts(definitions, span),
     )
     return found, may_be_refused(tree, names, scopes)
