@@ -8,7 +8,7 @@ from doctor.checks.script.lint import lint
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.python import read_python
 
-CODES = {"SCR411", "SCR438", "SCR439", "SCR440", "SCR441", "SCR442"}
+CODES = {"SCR262", "SCR411", "SCR438", "SCR439", "SCR440", "SCR441", "SCR442"}
 NORMS = (
     "class Block(torch.nn.Module):\n    def __init__(self, d):\n        super().__init__()\n"
     "        self.attention, self.mlp = torch.nn.GRU(d, d), torch.nn.Linear(d, d)\n"
@@ -74,6 +74,14 @@ FAULTY = {
     "a layer in the place of another": (
         "SCR411",
         NORMS.format("self.a(x + self.attention(x))", "self.a(x + self.mlp(x))"),
+    ),
+    "a parameter that a name of the module replaces": (
+        "SCR262", "train_loader = []\ndef f(val_loader):\n    return [x for x in train_loader]\n"
+    ),
+    "the other of two options": (
+        "SCR262",
+        "import os\ndef f(o):\n    if o.val_dir is not None:\n"
+        "        val_files = os.listdir(o.train_dir)\n        return val_files\n",
     ),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
@@ -246,6 +254,12 @@ SOUND = {
     "a tuple that is meant": (
         "import enum\nclass Kind(enum.IntEnum):\n    A = 1,\ndef f(x, g):\n    a = x,\n"
         "    b = x,\n    shape = x,\n    return g(*a), [i for i in b], g(shape)\n"
+    ),
+    "both parts are read": (
+        "import os\ntrain_loader = []\ndef f(val_loader):\n    return val_loader, train_loader\n"
+        "def g(o):\n    if o.val_dir is not None:\n        val_files = os.listdir(o.val_dir)\n"
+        "        train_files = os.listdir(o.train_dir)\n        return val_files, train_files\n"
+        "def h(val_step, train_step):\n    return lambda: val_step, train_step\n"
     ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }
