@@ -231,11 +231,13 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     comma: a value that a comma makes a tuple of. twin: a layer that is never called, and `nearest`,
     which is made alike, is called twice in the method `expected`. other: a name that the function
     or assignment `owner` reads, while `nearest`, of another word, is at hand and never read.
+    spent: an iterator of the builtin `owner` that has been read before.
     """
 
     kind: Literal[
         "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
         "attribute", "held", "arm", "comma", "twin", "other",
+        "spent",
     ]  # fmt: skip
     name: str
     span: Span

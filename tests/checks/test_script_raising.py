@@ -8,7 +8,7 @@ from doctor.checks.script.lint import lint
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.python import read_python
 
-CODES = {"SCR262", "SCR411", "SCR438", "SCR439", "SCR440", "SCR441", "SCR442"}
+CODES = {"SCR262", "SCR270", "SCR411", "SCR438", "SCR439", "SCR440", "SCR441", "SCR442"}
 NORMS = (
     "class Block(torch.nn.Module):\n    def __init__(self, d):\n        super().__init__()\n"
     "        self.attention, self.mlp = torch.nn.GRU(d, d), torch.nn.Linear(d, d)\n"
@@ -82,6 +82,16 @@ FAULTY = {
         "SCR262",
         "import os\ndef f(o):\n    if o.val_dir is not None:\n"
         "        val_files = os.listdir(o.train_dir)\n        return val_files\n",
+    ),
+    "an iterator that is empty in the second epoch": (
+        "SCR270",
+        "def f(a, b):\n    pairs = zip(a, b)\n    for epoch in range(3):\n"
+        "        for x, y in pairs:\n            print(x, y)\n",
+    ),
+    "a filter that two loops read": (
+        "SCR270",
+        "def f(a):\n    kept = filter(None, a)\n    n = [x for x in kept]\n"
+        "    return n, list(kept)\n",
     ),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
@@ -260,6 +270,13 @@ SOUND = {
         "def g(o):\n    if o.val_dir is not None:\n        val_files = os.listdir(o.val_dir)\n"
         "        train_files = os.listdir(o.train_dir)\n        return val_files, train_files\n"
         "def h(val_step, train_step):\n    return lambda: val_step, train_step\n"
+    ),
+    "an iterator that is made anew, or read in parts": (
+        "def f(a, b, flag):\n    for epoch in range(3):\n        pairs = zip(a, b)\n"
+        "        for x in pairs:\n            print(x)\n    rest = map(int, a)\n"
+        "    first = next(rest)\n    for x in rest:\n        print(x, first)\n"
+        "    one = filter(None, a)\n    if flag:\n        return list(one)\n"
+        "    return sorted(one)\n"
     ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }

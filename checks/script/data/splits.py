@@ -62,7 +62,9 @@ def _arguments(reading: Training, value: Value) -> tuple[Value, ...]:
 
 def _chosen_by_test(reading: Training) -> Iterator[Match]:
     """The best epoch, the rate or the end is chosen by test data, beside validation data."""
-    targets = {each.target for each in reading.assignments} - {"dev"}  # dev = torch.device("cuda")
+    targets = {
+        each.target for each in reading.assignments if each.value.kind not in ("literal", "name")
+    } - {"dev"}  # dev = torch.device("cuda"), and numbers to begin with
     named = {w for target in targets for w in words(target)}
     both = named & {"val", "valid", "validation", "dev"} and "test" in named
     for each, new, _ in improvements_compared(reading) if both else ():

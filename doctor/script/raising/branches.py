@@ -25,7 +25,7 @@ def left_open(
     scopes: list[Scope], parents: Parents, span: Callable[[ast.AST], Span]
 ) -> Iterator[Raising]:
     """The first read of each name that an arm, which goes on, leaves unassigned."""
-    conditions = _Conditions(parents)
+    conditions = Conditions(parents)
     for scope in scopes:
         if not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             continue
@@ -37,7 +37,7 @@ def left_open(
                 yield Raising("arm", use.id, span(use), expected=str(line))
 
 
-class _Conditions:
+class Conditions:
     """The conditions of one file."""
 
     def __init__(self, parents: Parents) -> None:
