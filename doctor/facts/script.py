@@ -227,11 +227,12 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     two times, or has no place for. count: results that are unpacked into another number of names.
     option: of a command line that has none. attribute: of an object of a class of the file that
     sets none. held: of a builtin container, or of a dataclass of the file. arm: a name that the
-    condition above assigns in some of its arms, and `expected` is the line of one that does not.
-    comma: a value that a comma makes a tuple of. twin: a layer that is never called, and `nearest`,
-    which is made alike, is called twice in the method `expected`. other: a name that the function
-    or assignment `owner` reads, while `nearest`, of another word, is at hand and never read.
-    spent: an iterator of the builtin `owner` that has been read before.
+    condition above assigns in some of its arms; `expected` is the line of one that does not, or,
+    with an `owner`, of a condition that is false by default. comma: a value that a comma makes a
+    tuple of. twin: a layer that is never called, while `nearest`, which is made alike, is called
+    twice in the method `expected`. other: a name that the function or assignment `owner` reads,
+    while `nearest`, of another word, is at hand and never read. spent: an iterator of the builtin
+    `owner` that has been read before.
     """
 
     kind: Literal[

@@ -269,6 +269,8 @@ SOUND = {
         "import os\ntrain_loader = []\ndef f(val_loader):\n    return val_loader, train_loader\n"
         "def g(o):\n    if o.val_dir is not None:\n        val_files = os.listdir(o.val_dir)\n"
         "        train_files = os.listdir(o.train_dir)\n        return val_files, train_files\n"
+        "def k(o):\n    if o.val_dir is None:\n        val_files = os.listdir(o.train_dir)\n"
+        "        return val_files\n"
         "def h(val_step, train_step):\n    return lambda: val_step, train_step\n"
     ),
     "an iterator that is made anew, or read in parts": (

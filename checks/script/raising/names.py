@@ -77,13 +77,18 @@ def _applies(each: Raising, path: str) -> bool:
     return each.kind not in NAMES or not name.startswith("modular_")
 
 
+def _arm(each: Raising) -> str:
+    if each.owner:
+        where = f"by default the condition at line {each.expected} is false"
+        return f"{where}, and {each.name} is not assigned: NameError"
+    return f"the branch at line {each.expected} does not assign {each.name}, read here: NameError"
+
+
 NAMES: Mapping[str, Message] = {
     "name": _name,
     "early": lambda each: f"{each.name} is used before it is assigned",
     "exported": lambda each: f"__all__ names {each.name}, which the file does not define",
-    "arm": lambda each: (
-        f"the branch at line {each.expected} does not assign {each.name}, read here: NameError"
-    ),
+    "arm": _arm,
 }
 CALLS: Mapping[str, Message] = {
     "keyword": _keyword,

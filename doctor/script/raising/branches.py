@@ -34,7 +34,8 @@ def left_open(
             line = conditions.open_before(scope, use) if use.id in names else 0
             if line:
                 names.discard(use.id)
-                yield Raising("arm", use.id, span(use), expected=str(line))
+                implied = "if" if line < 0 else ""
+                yield Raising("arm", use.id, span(use), implied, expected=str(abs(line)))
 
 
 class Conditions:
@@ -76,7 +77,8 @@ class Conditions:
         return found[::-1]
 
     def open_before(self, scope: Scope, use: ast.Name) -> int:
-        """The line of an arm that assigns nothing and goes on to where the name is read."""
+        """The line of an arm that assigns nothing and goes on to where the name is read; below 0
+        that of a condition without else, which the default of a parameter makes false."""
         names = self.assigned(scope, use)
         around = self.path(scope, use) if names else None
         paths = [self.path(scope, each) for each in names] if around is not None else []
@@ -98,7 +100,7 @@ class Conditions:
         if first.orelse or not _is_off(scope, first.test) or self.examined >= MOST:
             return 0
         self.examined += 1
-        return 0 if self._is_excluded(scope, first, use) else first.lineno
+        return 0 if self._is_excluded(scope, first, use) else -first.lineno
 
     def _is_excluded(self, scope: Scope, first: ast.If, use: ast.Name) -> bool:
         """What was tested may differ by then, or the function has ended between."""

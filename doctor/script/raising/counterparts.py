@@ -12,6 +12,8 @@ from doctor.script.raising.scopes import Scope
 from doctor.script.raising.signatures import Definitions, Position
 
 WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+PART = re.compile(r"tr(?:ai)?n|val|test|dev|eval", re.IGNORECASE)
+"""In the name of a part of the data: of no other pairs anything is known."""
 COMMON = 4
 """Letters at the end that names of one word share. Our own number."""
 MOST = 50
@@ -22,7 +24,7 @@ def counterparts(definitions: Definitions, span: Position) -> Iterator[Raising]:
     """validate(val_loader) that reads train_loader; `if val_dir:` above val_files of train_dir."""
     pairs = (pair for scope in definitions.scopes for pair in _pairs(definitions, scope))
     for scope, use, name in itertools.islice(pairs, MOST):
-        if not _is_read_inside(definitions, scope, name):
+        if not definitions.is_read_inside(scope, name):
             owner = f"{getattr(scope.node, 'name', '')}()"
             yield Raising("other", use.id, span(use), owner, name)
     for node in definitions.parents:
@@ -38,7 +40,10 @@ def _pairs(definitions: Definitions, scope: Scope) -> Iterator[tuple[Scope, ast.
     idle = [
         name
         for name, nodes in scope.bindings.items()
-        if len(nodes) == 1 and isinstance(nodes[0], ast.arg) and name not in read
+        if len(nodes) == 1
+        and isinstance(nodes[0], ast.arg)
+        and name not in read
+        and PART.search(name)
     ]
     for use in scope.uses if 0 < len(idle) <= MOST else ():
         if use.id in read and scope.owner(use.id) is definitions.scopes[0]:
@@ -46,19 +51,12 @@ def _pairs(definitions: Definitions, scope: Scope) -> Iterator[tuple[Scope, ast.
             yield from ((scope, use, name) for name in idle if _differ_in_one(name, use.id))
 
 
-def _is_read_inside(definitions: Definitions, scope: Scope, name: str) -> bool:
-    """In a function, a comprehension or a class of the function."""
-    return any(
-        use.id == name and inner.owner(name) is scope
-        for inner in definitions.scopes
-        if inner is not scope
-        for use in inner.uses
-    )
-
-
 def _of_test(node: ast.If, span: Position) -> Iterator[Raising]:
     """`if options.val_dir:` and nothing below reads that, but options.train_dir."""
-    tested = {_dotted(each) for each in ast.walk(node.test) if isinstance(each, ast.Attribute)}
+    tested = {
+        _dotted(each) for each in _given(node.test)
+        if isinstance(each, ast.Attribute) and PART.search(each.attr)
+    }  # fmt: skip
     assigned = [each for each in node.body if isinstance(each, ast.Assign)]
     if not assigned or not 0 < len(tested) <= MOST:
         return
@@ -76,6 +74,15 @@ def _of_test(node: ast.If, span: Position) -> Iterator[Raising]:
             if _differ_in_one(last, name.rpartition(".")[2]):
                 target = _dotted(statement.targets[0])
                 yield Raising("other", text, span(statement), target, name)
+
+
+def _given(test: ast.expr) -> list[ast.expr]:
+    """What is there where a test is true: x of `x`, `x is not None`, `exists(x)`."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return [each for value in test.values for each in _given(value)]
+    if isinstance(test, ast.Compare):
+        return [test.left] if isinstance(test.ops[0], ast.IsNot) else []
+    return test.args if isinstance(test, ast.Call) else [test]
 
 
 def _dotted(node: ast.AST) -> str:

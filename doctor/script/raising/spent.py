@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 
 from doctor.facts.script import Raising
@@ -15,12 +16,21 @@ MAKERS = {"filter", "map", "zip", "enumerate", "reversed"}
 READERS = {"list", "tuple", "set", "dict", "sorted", "sum", "min", "max"}
 PASSING = {"enumerate", "zip", "tqdm"}
 MOST = 20
-"""Uses of one name that are looked at. Our own number."""
+"""Uses of one name, and names of one file, that are looked at. Our own number."""
 
 
 def spent(definitions: Definitions, span: Position) -> Iterator[Raising]:
     """The second reader of pairs = zip(a, b), or its reader in a loop that does not make it."""
-    conditions = Conditions(definitions.parents)
+    found = _empty(definitions, Conditions(definitions.parents))
+    for scope, use, maker in itertools.islice(found, MOST):
+        if not definitions.is_read_inside(scope, use.id):
+            yield Raising("spent", use.id, span(use), maker)
+
+
+def _empty(
+    definitions: Definitions, conditions: Conditions
+) -> Iterator[tuple[Scope, ast.Name, str]]:
+    """Readers that find nothing, with what made the iterator."""
     for scope in definitions.scopes:
         made = {
             name: maker
@@ -33,8 +43,8 @@ def spent(definitions: Definitions, span: Position) -> Iterator[Raising]:
                 uses.setdefault(use.id, []).append(use)
         for name, found in uses.items():
             again = _again(definitions, conditions, scope, found)
-            if again is not None and not _is_read_inside(definitions, scope, name):
-                yield Raising("spent", name, span(again), made[name])
+            if again is not None:
+                yield scope, again, made[name]
 
 
 def _maker(definitions: Definitions, scope: Scope, node: ast.AST) -> str:
@@ -91,13 +101,3 @@ def _reads(definitions: Definitions, use: ast.AST) -> bool:
 
 def _leaves(loop: ast.AST) -> bool:
     return any(isinstance(node, ast.Break | ast.Return) for node in ast.walk(loop))
-
-
-def _is_read_inside(definitions: Definitions, scope: Scope, name: str) -> bool:
-    """In a function or a comprehension inside: it may run at any time, or never."""
-    return any(
-        use.id == name and inner.owner(name) is scope
-        for inner in definitions.scopes
-        if inner is not scope
-        for use in inner.uses
-    )
