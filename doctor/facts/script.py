@@ -232,13 +232,14 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     tuple of. twin: a layer that is never called, while `nearest`, which is made alike, is called
     twice in the method `expected`. other: a name that the function or assignment `owner` reads,
     while `nearest`, of another word, is at hand and never read. spent: an iterator of the builtin
-    `owner` that has been read before.
+    `owner` that has been read before. brace: a name in a text that is no f-string, of a path that
+    the call `owner` saves to.
     """
 
     kind: Literal[
         "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
         "attribute", "held", "arm", "comma", "twin", "other",
-        "spent",
+        "spent", "brace",
     ]  # fmt: skip
     name: str
     span: Span

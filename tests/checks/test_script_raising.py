@@ -83,6 +83,10 @@ FAULTY = {
         "import os\ndef f(o):\n    if o.val_dir is not None:\n"
         "        val_files = os.listdir(o.train_dir)\n        return val_files\n",
     ),
+    "a path without its f": (
+        "SCR442",
+        "import os\ndef f(net, d, epoch):\n    torch.save(net, os.path.join(d, 'n_{epoch}.pt'))\n",
+    ),
     "an iterator that is empty in the second epoch": (
         "SCR270",
         "def f(a, b):\n    pairs = zip(a, b)\n    for epoch in range(3):\n"
@@ -279,6 +283,10 @@ SOUND = {
         "    first = next(rest)\n    for x in rest:\n        print(x, first)\n"
         "    one = filter(None, a)\n    if flag:\n        return list(one)\n"
         "    return sorted(one)\n"
+    ),
+    "a path that is filled, or names nothing": (
+        "def f(net, epoch):\n    torch.save(net, 'n_{epoch}.pt'.format(epoch=epoch))\n"
+        "    torch.save({'t': 'of {epoch}'}, f'n_{epoch}.pt')\n    torch.save(net, '{n}.pt')\n"
     ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }

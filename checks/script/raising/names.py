@@ -105,8 +105,9 @@ def _held(each: Raising) -> str:
     )
 
 
-COMMAS: Mapping[str, Message] = {
-    "comma": lambda each: f"{each.name} is a tuple of one value: a comma ends the line"
+SLIPS: Mapping[str, Message] = {
+    "comma": lambda each: f"{each.name} is a tuple of one value: a comma ends the line",
+    "brace": lambda each: f"{each.owner} gets {{{each.name}}} as it is written: f is missing",
 }
 ATTRIBUTES: Mapping[str, Message] = {"option": _option, "attribute": _attribute, "held": _held}
 
@@ -136,7 +137,7 @@ RULES = (
             "a local name that is read in a line above all of its assignments",
             "a name that a branch of the condition above leaves unassigned (a warning)",
         ),
-        fix="Import the name, assign it in each branch, or correct its spelling.",
+        fix="Import or assign the name, or correct its spelling.",
         sources=("python-naming",),
         limits="that names exist in a notebook or beside a star import, or on every path.",
     ),
@@ -180,14 +181,17 @@ RULES = (
     ),
     Rule(
         code="SCR442",
-        slug="trailing-comma",
-        title="A value is no tuple by a comma at its end",
+        slug="comma-or-prefix",
+        title="Values are no tuples by a comma, and paths with names are f-strings",
         severity="warn",
-        find=_of(COMMAS),
-        why="`rate = 0.1,` is the tuple (0.1,). Arithmetic with it raises, a test of it is always "
-        "true, and a library takes it for something else than its value.",
-        fires=("an assignment that ends in a comma, and nothing reads the name as a sequence",),
-        fix="Remove the comma; write (value,) where a tuple is meant.",
+        find=_of(SLIPS),
+        why="`rate = 0.1,` is the tuple (0.1,): arithmetic with it raises, a test of it is always "
+        'true. "model_{epoch}.pt" without f is one file, which each epoch overwrites.',
+        fires=(
+            "an assignment that ends in a comma, and nothing reads the name as a sequence",
+            "torch.save(state, 'model_{epoch}.pt') where there is an epoch",
+        ),
+        fix="Remove the comma, or write (value,) where a tuple is meant; put f before the text.",
         sources=("python-tuples",),
     ),
 )

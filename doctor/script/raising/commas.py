@@ -1,4 +1,4 @@
-"""Values that a comma at the end of their line makes a tuple of."""
+"""Slips of a character: a comma that makes a tuple, a path that lacks the f of an f-string."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.facts.script import Raising
-from doctor.script.raising.scopes import COMPREHENSIONS
+from doctor.script.raising.scopes import COMPREHENSIONS, enclosing
 from doctor.script.raising.signatures import Definitions, Position
 
 SEQUENCES = re.compile(
@@ -18,6 +18,10 @@ SEQUENCES = re.compile(
 """Names of what may be a tuple of one."""
 TAKEN = {"len", "tuple", "list", "set", "zip", "enumerate", "map", "sum", "min", "max", "sorted",
          "isinstance", "iter", "dict"}  # fmt: skip
+BRACES = re.compile(r"\{([A-Za-z_]\w{0,60})(?:[:!.\[][^{}]{0,60})?\}")
+SAVES = {"save", "save_pretrained", "save_model", "save_checkpoint", "save_state", "savefig",
+         "save_image", "imwrite", "save_weights"}  # fmt: skip
+FILLED = {"format", "format_map", "replace", "substitute", "safe_substitute"}
 MOST = 20
 """Tuples of one file that are looked at. Our own number."""
 
@@ -35,6 +39,38 @@ def commas(definitions: Definitions, span: Position) -> Iterator[Raising]:
             continue
         if not any(_as_sequence(definitions, use) for use in _uses(definitions, target)):
             yield Raising("comma", name, span(definitions.parents[node]))
+
+
+def plain_paths(definitions: Definitions, span: Position) -> Iterator[Raising]:
+    """torch.save(state, "model_{epoch}.pt") in a function that has an epoch."""
+    for node in definitions.parents:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "{" in node.value:
+            found = BRACES.search(node.value)
+            saved = _saved(definitions, node) if found is not None else None
+            if found is not None and saved is not None and _is_bound(definitions, node, found[1]):
+                yield Raising("brace", found[1], span(node), saved)
+
+
+def _saved(definitions: Definitions, node: ast.AST) -> str | None:
+    """The call that saves to a path of which a text is a part, None where it may be filled."""
+    for around, _ in enclosing(node, definitions.parents):
+        if isinstance(around, ast.stmt | ast.Dict | ast.JoinedStr | ast.Compare | ast.Lambda):
+            return None
+        if isinstance(around, ast.Attribute) and around.attr in FILLED:
+            return None
+        if isinstance(around, ast.BinOp) and isinstance(around.op, ast.Mod):
+            return None
+        if isinstance(around, ast.Call) and _name(around.func) in SAVES:
+            return f"{_name(around.func)}()"
+    return None
+
+
+def _is_bound(definitions: Definitions, node: ast.AST, name: str) -> bool:
+    """The text stands where the name is known."""
+    for around, _ in enclosing(node, definitions.parents):
+        if around in definitions.by_scope:
+            return definitions.by_scope[around].owner(name) is not None
+    return name in definitions.scopes[0].bindings
 
 
 def _is_bare(node: ast.Tuple) -> bool:

@@ -7,7 +7,7 @@ import ast
 from doctor.facts.script import Raising
 from doctor.script.raising.attributes import unset
 from doctor.script.raising.branches import left_open
-from doctor.script.raising.commas import commas
+from doctor.script.raising.commas import commas, plain_paths
 from doctor.script.raising.counterparts import counterparts
 from doctor.script.raising.held import lacking
 from doctor.script.raising.options import unknown_options
@@ -33,6 +33,7 @@ def raising(tree: ast.Module, span: Position) -> tuple[tuple[Raising, ...], bool
         *lacking(definitions, span),
         *left_open(scopes, parents, span),
         *commas(definitions, span),
+        *plain_paths(definitions, span),
         *twins(definitions, span),
         *counterparts(definitions, span),
         *spent(definitions, span),
