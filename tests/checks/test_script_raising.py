@@ -69,7 +69,7 @@ FAULTY = {
         "SCR442", "from dataclasses import dataclass\n@dataclass\nclass A:\n    lr: float = 0.1,\n"
     ),
     "a comma, and the name elsewhere": (
-        "SCR442", "def f(names):\n    return list(names)\ndef g(h):\n    names = h,\n    h(names)\n"
+        "SCR442", "def f(names):\n    return list(names)\ndef g(h):\n    names = [h],\n    h(names)"
     ),
     "a layer in the place of another": (
         "SCR411",

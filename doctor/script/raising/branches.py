@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 
 from doctor.facts.script import Raising, Span
 from doctor.script.parts import parts_of
-from doctor.script.raising.scopes import FUNCTIONS, Scope, enclosing
+from doctor.script.raising.scopes import FUNCTIONS, Scope, dotted, enclosing, last_name
 
 Parents = dict[ast.AST, ast.AST]
 Path = list[tuple[ast.AST, str]]
 """Conditions around a node, the outermost first, and which part of each it is in."""
 LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+FIXED = (ast.Assert, ast.While)
+"""With a constant test: assert False, while True."""
 ENDING = {"exit", "_exit", "quit", "error", "abort", "fail", "usage", "print_usage", "print_help",
           "kill", "skip", "fatal", "critical", "exception"}  # fmt: skip
 """Calls behind which an arm may not go on."""
@@ -162,8 +164,8 @@ class Conditions:
             self.ends[node] = [
                 each.lineno for each in _within(node)
                 if isinstance(each, LEAVING)
-                or (isinstance(each, ast.Assert) and isinstance(each.test, ast.Constant))
-                or (isinstance(each, ast.Call) and _called(each) in ENDING)
+                or (isinstance(each, FIXED) and isinstance(each.test, ast.Constant))
+                or (isinstance(each, ast.Call) and last_name(each.func) in ENDING)
             ]  # fmt: skip
         return self.ends[node]
 
@@ -240,12 +242,8 @@ def _works(arm: list[ast.stmt]) -> bool:
 def _names(test: ast.AST) -> set[str]:
     """Names and dotted names of a test."""
     return {
-        ast.unparse(node) for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)
-    } - {"self"}
-
-
-def _called(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        dotted(node) for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)
+    } - {"self", ""}
 
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:

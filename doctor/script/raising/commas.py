@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.facts.script import Raising
-from doctor.script.raising.scopes import COMPREHENSIONS, enclosing
+from doctor.script.raising.scopes import COMPREHENSIONS, dotted, enclosing, last_name
 from doctor.script.raising.signatures import Definitions, Position
 
 SEQUENCES = re.compile(
@@ -19,8 +19,11 @@ SEQUENCES = re.compile(
 TAKEN = {"len", "tuple", "list", "set", "zip", "enumerate", "map", "sum", "min", "max", "sorted",
          "isinstance", "iter", "dict"}  # fmt: skip
 BRACES = re.compile(r"\{([A-Za-z_]\w{0,60})(?:[:!.\[][^{}]{0,60})?\}")
-SAVES = {"save", "save_pretrained", "save_model", "save_checkpoint", "save_state", "savefig",
-         "save_image", "imwrite", "save_weights"}  # fmt: skip
+SAVES = re.compile(
+    r"(?:torch|th|np|numpy|joblib)\.(?:save|savez|dump)|[\w.]*(?:save_pretrained|savefig|save_image"
+    r"|imwrite|save_state)"
+)
+"""Functions of libraries, which take a path as it is."""
 FILLED = {"format", "format_map", "replace", "substitute", "safe_substitute"}
 MOST = 20
 """Tuples of one file that are looked at. Our own number."""
@@ -35,10 +38,16 @@ def commas(definitions: Definitions, span: Position) -> Iterator[Raising]:
     ]
     for node in bare[:MOST]:
         target = _target(definitions, node)
-        if target is None or SEQUENCES.search(name := _name(target)):
+        if target is None or _may_be_several(name := last_name(target), node.elts[0]):
             continue
         if not any(_as_sequence(definitions, use) for use in _uses(definitions, target)):
             yield Raising("comma", name, span(definitions.parents[node]))
+
+
+def _may_be_several(name: str, value: ast.expr) -> bool:
+    """__all__, shape, or names = "a"; not names = [...]."""
+    plural = name.endswith("s") and isinstance(value, ast.Constant | ast.Name | ast.Attribute)
+    return name.startswith("__") or plural or SEQUENCES.search(name) is not None
 
 
 def plain_paths(definitions: Definitions, span: Position) -> Iterator[Raising]:
@@ -60,8 +69,10 @@ def _saved(definitions: Definitions, node: ast.AST) -> str | None:
             return None
         if isinstance(around, ast.BinOp) and isinstance(around.op, ast.Mod):
             return None
-        if isinstance(around, ast.Call) and _name(around.func) in SAVES:
-            return f"{_name(around.func)}()"
+        if isinstance(around, ast.Call) and SAVES.fullmatch(
+            dotted(around.func) or last_name(around.func)
+        ):
+            return f"{last_name(around.func)}()"
     return None
 
 
@@ -95,11 +106,7 @@ def _target(definitions: Definitions, node: ast.Tuple) -> ast.expr | None:
         re.search("Enum|Flag", ast.unparse(base)) for base in around.bases
     ):
         return None
-    return targets[0] if len(targets) == 1 and _name(targets[0]) else None
-
-
-def _name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return targets[0] if len(targets) == 1 and last_name(targets[0]) else None
 
 
 def _uses(definitions: Definitions, target: ast.expr) -> Iterator[ast.AST]:
@@ -107,17 +114,17 @@ def _uses(definitions: Definitions, target: ast.expr) -> Iterator[ast.AST]:
     if isinstance(target, ast.Attribute) or isinstance(
         definitions.parents.get(definitions.parents[target]), ast.ClassDef
     ):
-        name = _name(target)
+        name = last_name(target)
         for node in definitions.parents:
             if isinstance(node, ast.Attribute) and node.attr == name:
                 yield node
         return
     bound = [
-        scope for scope in definitions.scopes if target in scope.bindings.get(_name(target), [])
+        scope for scope in definitions.scopes if target in scope.bindings.get(last_name(target), [])
     ]
     for scope in definitions.scopes:
         for use in scope.uses:
-            if use.id == _name(target) and scope.owner(use.id) in bound:
+            if use.id == last_name(target) and scope.owner(use.id) in bound:
                 yield use
 
 
@@ -133,7 +140,7 @@ def _as_sequence(definitions: Definitions, use: ast.AST) -> bool:
     if isinstance(around, ast.BinOp | ast.AugAssign):
         return isinstance(around.op, ast.Add | ast.Mod)
     if isinstance(around, ast.Call):
-        return _name(around.func) in TAKEN
+        return last_name(around.func) in TAKEN
     if isinstance(around, ast.Assign):
         return isinstance(around.targets[0], ast.Tuple | ast.List)
     return isinstance(around, ast.Compare) and use in around.comparators

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.facts.script import Raising
-from doctor.script.raising.scopes import Scope
+from doctor.script.raising.scopes import Scope, dotted
 from doctor.script.raising.signatures import Definitions, Position
 
 WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
@@ -54,14 +54,14 @@ def _pairs(definitions: Definitions, scope: Scope) -> Iterator[tuple[Scope, ast.
 def _of_test(node: ast.If, span: Position) -> Iterator[Raising]:
     """`if options.val_dir:` and nothing below reads that, but options.train_dir."""
     tested = {
-        _dotted(each) for each in _given(node.test)
+        dotted(each) for each in _given(node.test)
         if isinstance(each, ast.Attribute) and PART.search(each.attr)
     }  # fmt: skip
     assigned = [each for each in node.body if isinstance(each, ast.Assign)]
     if not assigned or not 0 < len(tested) <= MOST:
         return
     read = {
-        _dotted(each): statement
+        dotted(each): statement
         for statement in node.body
         for each in ast.walk(statement)
         if isinstance(each, ast.Attribute)
@@ -72,7 +72,7 @@ def _of_test(node: ast.If, span: Position) -> Iterator[Raising]:
             if base != name.rpartition(".")[0] or not isinstance(statement, ast.Assign):
                 continue
             if _differ_in_one(last, name.rpartition(".")[2]):
-                target = _dotted(statement.targets[0])
+                target = dotted(statement.targets[0])
                 yield Raising("other", text, span(statement), target, name)
 
 
@@ -83,15 +83,6 @@ def _given(test: ast.expr) -> list[ast.expr]:
     if isinstance(test, ast.Compare):
         return [test.left] if isinstance(test.ops[0], ast.IsNot) else []
     return test.args if isinstance(test, ast.Call) else [test]
-
-
-def _dotted(node: ast.AST) -> str:
-    """a.b of a name or an attribute, "" of anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 def _differ_in_one(one: str, other: str) -> bool:

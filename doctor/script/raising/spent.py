@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from doctor.facts.script import Raising
 from doctor.script.raising.branches import Conditions
-from doctor.script.raising.scopes import COMPREHENSIONS, FUNCTIONS, Scope, enclosing
+from doctor.script.raising.scopes import COMPREHENSIONS, FUNCTIONS, Scope, enclosing, last_name
 from doctor.script.raising.signatures import Definitions, Position
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -94,8 +94,7 @@ def _reads(definitions: Definitions, use: ast.AST) -> bool:
         return around.generators[0].iter is use and not isinstance(around, ast.GeneratorExp)
     if not isinstance(around, ast.Call) or use not in around.args:
         return False
-    called = around.func
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    name = last_name(around.func)
     return name in READERS or (name in PASSING and _reads(definitions, around))
 
 
