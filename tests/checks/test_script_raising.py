@@ -15,6 +15,7 @@ NORMS = (
     "        self.a = torch.nn.LayerNorm(d)\n        self.b = torch.nn.LayerNorm(d)\n"
     "    def forward(self, x):\n        x = {}\n        return {}\n"
 )
+OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
 FAULTY = {
     "a misspelled name on a rare path": ("SCR438", "def f(x):\n    if not x: Variabel(x)\n"),
     "an import is missing": ("SCR438", "def f(path):\n    return pickle.load(path)\n"),
@@ -65,6 +66,12 @@ FAULTY = {
     "the default assigns nothing": (
         "SCR438", "def f(x, scale=None):\n    if scale is not None:\n        y = x\n    return y\n"
     ),
+    "an option that nobody gives": (
+        "SCR438",
+        OPTIONS + "p.add_argument('--warm-up', action='store_true')\n"
+        "args = p.parse_args()\ndef f():\n    if args.warm_up:\n        rate = 1\n"
+        "    return rate\n",
+    ),
     "a comma in a dataclass": (
         "SCR442", "from dataclasses import dataclass\n@dataclass\nclass A:\n    lr: float = 0.1,\n"
     ),
@@ -99,7 +106,6 @@ FAULTY = {
     ),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
-OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
 SOUND = {
     "a number that fetches a batch": (
         "def f(xs):\n    for x, y in enumerate(xs):\n        x = xs[x]\n        x.cuda()\n"
@@ -260,6 +266,16 @@ SOUND = {
         "def f(kind, x=None):\n    if kind == 'a':\n        y = z = 1\n    elif kind == 'b':\n"
         "        y = 2\n    else:\n        z = len(kind)\n        raise ValueError(z)\n"
         "    if kind == 'a':\n        print(z)\n    print(y)\n"
+    ),
+    "an option that is on, or set below": (
+        OPTIONS + "p.add_argument('--off', action='store_false')\n"
+        "p.add_argument('--auto', default=False)\nargs = p.parse_args()\nargs.auto = True\n"
+        "def f():\n    if args.off:\n        rate = 1\n    if args.auto:\n        size = 2\n"
+        "    return rate, size\n"
+    ),
+    "an option that is checked elsewhere": (
+        OPTIONS + "args = p.parse_args()\nif not args.x: raise SystemExit\n"
+        "def f():\n    if args.x:\n        rate = 1\n    return rate\n"
     ),
     "the same is asked before": (
         "def f(x, scale=None):\n    if not scale and not x:\n        return x\n"

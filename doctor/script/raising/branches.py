@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from doctor.facts.script import Raising, Span
 from doctor.script.parts import parts_of
+from doctor.script.raising.defaults import Defaults
 from doctor.script.raising.scopes import FUNCTIONS, Scope, dotted, enclosing, last_name
 
 Parents = dict[ast.AST, ast.AST]
@@ -48,6 +49,7 @@ class Conditions:
         self.ends: dict[ast.AST, list[int]] = {}
         """Lines in which a function, or an arm that begins with a statement, may end."""
         self.stores: Counter[str] | None = None
+        self.defaults = Defaults(parents)
         self.examined = 0
 
     def begins(self, scope: Scope, name: str) -> bool:
@@ -80,7 +82,7 @@ class Conditions:
 
     def open_before(self, scope: Scope, use: ast.Name) -> int:
         """The line of an arm that assigns nothing and goes on to where the name is read; below 0
-        that of a condition without else, which the default of a parameter makes false."""
+        that of a condition without else, which is false by default."""
         names = self.assigned(scope, use)
         around = self.path(scope, use) if names else None
         paths = [self.path(scope, each) for each in names] if around is not None else []
@@ -99,10 +101,11 @@ class Conditions:
             if not assigns and _works(arm) and not any(self._ends(each) for each in arm):
                 self.examined += 1
                 return 0 if self._is_excluded(scope, first, use) else start
-        if first.orelse or not _is_off(scope, first.test) or self.examined >= MOST:
+        if first.orelse or not self.defaults.is_off(scope, first.test) or self.examined >= MOST:
             return 0
         self.examined += 1
-        return 0 if self._is_excluded(scope, first, use) else -first.lineno
+        excluded = self._is_excluded(scope, first, use) or self._is_checked(first)
+        return 0 if excluded else -first.lineno
 
     def _is_excluded(self, scope: Scope, first: ast.If, use: ast.Name) -> bool:
         """What was tested may differ by then, or the function has ended between."""
@@ -130,6 +133,17 @@ class Conditions:
             if isinstance(around, FUNCTIONS):
                 return None
         return None
+
+    def _is_checked(self, first: ast.If) -> bool:
+        """Another test of the option, anywhere in the file, ends the program."""
+        names = {each.rpartition(".")[2] for each in _names(first.test) if "." in each}
+        return any(
+            isinstance(node, ast.If | ast.Assert)
+            and node is not first
+            and not names.isdisjoint(each.rpartition(".")[2] for each in _names(node.test))
+            and (isinstance(node, ast.Assert) or self._ends(node))
+            for node in (self.parents if names else ())
+        )
 
     def _varies(self, scope: Scope, first: ast.If, names: set[str]) -> bool:
         """In a loop: an earlier round may have assigned the name, by another arm."""
@@ -168,40 +182,6 @@ class Conditions:
                 or (isinstance(each, ast.Call) and last_name(each.func) in ENDING)
             ]  # fmt: skip
         return self.ends[node]
-
-
-def _is_off(scope: Scope, test: ast.expr) -> bool:
-    """A test of a parameter that is false for its default."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        value = _default(scope, test.operand)
-        return value is not None and bool(value.value)
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
-        against = test.comparators[0]
-        value = _default(scope, test.left)
-        none = isinstance(against, ast.Constant) and against.value is None
-        return none and len(test.ops) == 1 and value is not None and value.value is None
-    value = _default(scope, test)
-    return value is not None and not value.value
-
-
-def _default(scope: Scope, node: ast.expr) -> ast.Constant | None:
-    """The written default of a parameter that nothing else assigns."""
-    if not isinstance(node, ast.Name) or not isinstance(scope.node, FUNCTIONS):
-        return None
-    bindings = scope.bindings.get(node.id, [])
-    if len(bindings) != 1 or not isinstance(bindings[0], ast.arg):
-        return None
-    arguments = scope.node.args
-    places = [*arguments.posonlyargs, *arguments.args]
-    given = dict(zip(places[len(places) - len(arguments.defaults) :], arguments.defaults,
-                     strict=True))  # fmt: skip
-    given |= {
-        each: default
-        for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if default is not None
-    }
-    found = given.get(bindings[0])
-    return found if isinstance(found, ast.Constant) else None
 
 
 def _field(around: ast.AST, part: ast.AST) -> str:
