@@ -18,7 +18,7 @@ LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 FIXED = (ast.Assert, ast.While)
 """With a constant test: assert False, while True."""
 ENDING = {"exit", "_exit", "quit", "error", "abort", "fail", "usage", "print_usage", "print_help",
-          "kill", "skip", "fatal", "critical", "exception"}  # fmt: skip
+          "kill", "skip", "fatal", "critical", "exception", "assert_never", "die"}  # fmt: skip
 """Calls behind which an arm may not go on."""
 MOST = 50
 """Arms of one condition, assignments of a name, and conditions around it. Our own number."""
