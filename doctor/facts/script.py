@@ -229,17 +229,14 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     sets none. held: of a builtin container, or of a dataclass of the file. arm: a name that the
     condition above assigns in some of its arms; `expected` is the line of one that does not, or,
     with an `owner`, of a condition that is false by default. comma: a value that a comma makes a
-    tuple of. twin: a layer that is never called, while `nearest`, which is made alike, is called
-    twice in the method `expected`. other: a name that the function or assignment `owner` reads,
-    while `nearest`, of another word, is at hand and never read. spent: an iterator of the builtin
-    `owner` that has been read before. brace: a name in a text that is no f-string, of a path that
-    the call `owner` saves to.
+    tuple of. other: a name that the function or assignment `owner` reads, while `nearest`, of
+    another word, is at hand and never read. brace: a name in a text that is no f-string, of a path
+    that the call `owner` saves to.
     """
 
     kind: Literal[
         "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
-        "attribute", "held", "arm", "comma", "twin", "other",
-        "spent", "brace",
+        "attribute", "held", "arm", "comma", "other", "brace",
     ]  # fmt: skip
     name: str
     span: Span

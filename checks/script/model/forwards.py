@@ -22,13 +22,6 @@ def forwards(reading: Training) -> Iterator[Match]:
     yield from _one_after_linear(reading)
     yield from _only_the_last(reading)
     yield from _added_to_itself(reading)
-    for each in reading.script.raising if not reading.is_test else ():
-        if each.kind == "twin":
-            message = (
-                f"{each.owner} never uses {each.name}, and {each.nearest}, made alike, twice in "
-                f"{each.expected}()"
-            )
-            yield Match(each.span, message, "warn", fix=f"Call {each.name} in one of the places.")
 
 
 def _added_to_itself(reading: Training) -> Iterator[Match]:
@@ -247,7 +240,6 @@ RULES = (
             "softmax(self.score(x), dim=-1) with score = nn.Linear(d, 1)",
             "for layer in self.layers: y = layer(x), where the loop changes no x and reads no y",
             "x = self.conv(x); return x + x",
-            "self.norm1 is never called, and self.norm2, made alike, twice (a warning)",
         ),
         fix="y = self.conv2(y); softmax over the axis of the places, dim=1.",
         sources=("torch-module",),

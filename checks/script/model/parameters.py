@@ -19,10 +19,6 @@ def used_up(reading: Training) -> Iterator[Match]:
         if _is_iterator(reading, each.value) and each.target.count(".") < 2:
             yield from _second_use(reading, each)
     yield from _passed_iterators(reading)
-    for spent in reading.script.raising if not reading.is_test else ():
-        if spent.kind == "spent":
-            message = f"{spent.name} is an iterator of {spent.owner}(), and has been read before"
-            yield Match(spent.span, message, fix=f"{spent.name} = list({spent.owner}(...)).")
 
 
 def _is_iterator(reading: Training, value: Value) -> bool:
@@ -251,7 +247,7 @@ RULES = (
     Rule(
         code="SCR270",
         slug="parameters-used-up",
-        title="An iterator is read once",
+        title="Parameters are read from a list where they are read twice",
         severity="fail",
         find=used_up,
         why="model.parameters() and filter() can be read once. The optimizer reads them, and the "
@@ -260,10 +256,9 @@ RULES = (
             "a variable that holds parameters(), filter() or a generator, and two readers",
             "the same with one reader in a loop",
             "parameters() given to a function of the file that loops over it twice",
-            "the same of zip(), map(), filter(), enumerate() and reversed() of anything",
         ),
         fix="Write list(model.parameters()), or call parameters() again.",
-        needs=("parameters", "named_parameters", "filter", "map", "zip", "enumerate", "reversed"),
+        needs=("parameters", "named_parameters"),
         sources=("pytorch-148259", "pixart-alpha-160"),
     ),
     Rule(

@@ -28,7 +28,7 @@ def left_open(
     scopes: list[Scope], parents: Parents, span: Callable[[ast.AST], Span]
 ) -> Iterator[Raising]:
     """The first read of each name that an arm, which goes on, leaves unassigned."""
-    conditions = Conditions(parents)
+    conditions = _Conditions(parents)
     for scope in scopes:
         if not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             continue
@@ -41,7 +41,7 @@ def left_open(
                 yield Raising("arm", use.id, span(use), implied, expected=str(abs(line)))
 
 
-class Conditions:
+class _Conditions:
     """The conditions of one file."""
 
     def __init__(self, parents: Parents) -> None:

@@ -14,8 +14,6 @@ from doctor.script.raising.options import unknown_options
 from doctor.script.raising.refused import may_be_refused
 from doctor.script.raising.scopes import Names, scopes_of
 from doctor.script.raising.signatures import Definitions, Position, misfits
-from doctor.script.raising.spent import spent
-from doctor.script.raising.twins import twins
 from doctor.script.raising.unbound import exported, unbound
 
 
@@ -34,8 +32,6 @@ def raising(tree: ast.Module, span: Position) -> tuple[tuple[Raising, ...], bool
         *left_open(scopes, parents, span),
         *commas(definitions, span),
         *plain_paths(definitions, span),
-        *twins(definitions, span),
         *counterparts(definitions, span),
-        *spent(definitions, span),
     )
     return found, may_be_refused(tree, names, scopes)
