@@ -479,7 +479,14 @@ SILENT = [
     ("loss-arguments-swapped", loop(f"loss = F.cross_entropy(model(x), y)\n{STEP}")),
     ("loss-rebuilt", loop(f"z = torch.tensor(1.0, requires_grad=True)\nloss = model(z)\n{STEP}")),
     ("loss-rebuilt", loop(f"{REBUILT}\nkept = z.grad")),
-    ("loss-rebuilt", loop(REBUILT.replace("loss =", "other = torch.optim.SGD([z])\nloss ="))),
+    (
+        "loss-rebuilt",
+        loop(
+            REBUILT.replace("loss =", "other = torch.optim.SGD([z])\nloss =").replace(
+                "(z,", "(z.view(2),"
+            )
+        ),
+    ),
     (
         "forward-without-grad",
         loop(f"with torch.no_grad():\n    z = teacher(x)\nloss = F.mse_loss(model(x), z)\n{STEP}"),

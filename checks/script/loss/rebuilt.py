@@ -95,7 +95,10 @@ def _is_loss(reading: Training, made: Call) -> bool:
         return False
     if "grad" in reading.script.identifiers or not reading.optimizers:
         return False
-    output = made.args[0].name
+    value = made.args[0]
+    while value.kind == "call" and (inner := objects.operand(reading.calls[value.call])):
+        value = inner
+    output = value.name
     held = evaluate.definitions_at(reading, output, made) if output else []
     return (
         reading.target_function(made) is None
