@@ -252,6 +252,9 @@ SOUND = {
         OPTIONS + "args = p.parse_args()\nif not args.x: raise SystemExit\n"
         "def f():\n    if args.x:\n        rate = 1\n    return rate\n"
     ),
+    "what a module has from elsewhere": (
+        "import sys\nif len(sys.argv) > 1:\n    input = print\nelse:\n    x = 1\ninput()\n"
+    ),
     "the same is asked before": (
         "def f(x, scale=None):\n    if not scale and not x:\n        return x\n"
         "    if scale:\n        y = x\n    return y\n"

@@ -10,6 +10,7 @@ from doctor.facts.script import Raising, Span
 from doctor.script.parts import parts_of
 from doctor.script.raising.defaults import Defaults
 from doctor.script.raising.scopes import FUNCTIONS, Scope, dotted, enclosing, last_name
+from doctor.script.raising.unbound import KNOWN, is_open
 
 Parents = dict[ast.AST, ast.AST]
 Path = list[tuple[ast.AST, str]]
@@ -33,6 +34,8 @@ def left_open(
         if not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             continue
         names = {name for name in scope.bindings if conditions.begins(scope, name)}
+        if isinstance(scope.node, ast.Module):
+            names = set() if is_open(scopes) else names - KNOWN
         for use in scope.uses if names else ():
             line = conditions.open_before(scope, use) if use.id in names else 0
             if line:
