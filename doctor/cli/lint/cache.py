@@ -45,7 +45,8 @@ class LintCache:
 
     def get(self, key: str) -> Entry | None:
         try:
-            return msgspec.json.decode((self.directory / key).read_bytes(), type=Entry)
+            entry: Entry = msgspec.json.decode((self.directory / key).read_bytes(), type=Entry)
+            return entry
         except (OSError, msgspec.MsgspecError):
             return None
 
