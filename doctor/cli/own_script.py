@@ -83,7 +83,7 @@ def _problems(path: str, factory: str) -> tuple[Finding, ...]:
     left_out = {*OF_FILES, *MEASURED, *(rule.code for rule in RULES if rule.once)}
     checks = [each for each in catalog.of_families(FAMILY) if each.code not in left_out]
     linter = Linter(ScriptMachine(), frozenset(each.code for each in checks), (), {})
-    hits = linter.file(os.path.normpath(path), data)
+    hits = linter.file(os.path.normpath(path), data).hits
     found = findings_of([(hit, place) for hit, place in hits if hit.span.line <= last], checks)
     return tuple(_warning(each) for each in found if each.status in PROBLEMS and not each.ignored)
 

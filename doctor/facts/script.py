@@ -226,12 +226,17 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     keyword, missing, twice, many: an argument of a function of the file that it lacks, needs, gets
     two times, or has no place for. count: results that are unpacked into another number of names.
     option: of a command line that has none. attribute: of an object of a class of the file that
-    sets none. held: of a builtin container, or of a dataclass of the file.
+    sets none. held: of a builtin container, or of a dataclass of the file. arm: a name that the
+    condition above assigns in some of its arms; `expected` is the line of one that does not, or,
+    with an `owner`, of a condition that is false by default. comma: a value that a comma makes a
+    tuple of. other: a name that the function or assignment `owner` reads, while `nearest`, of
+    another word, is at hand and never read. brace: a name in a text that is no f-string, of a path
+    that the call `owner` saves to.
     """
 
     kind: Literal[
         "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
-        "attribute", "held",
+        "attribute", "held", "arm", "comma", "other", "brace",
     ]  # fmt: skip
     name: str
     span: Span

@@ -8,7 +8,8 @@ from doctor.checks.script.lint import lint
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.python import read_python
 
-CODES = {"SCR438", "SCR439", "SCR440", "SCR441"}
+CODES = {"SCR262", "SCR438", "SCR439", "SCR440", "SCR441", "SCR442"}
+OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
 FAULTY = {
     "a misspelled name on a rare path": ("SCR438", "def f(x):\n    if not x: Variabel(x)\n"),
     "an import is missing": ("SCR438", "def f(path):\n    return pickle.load(path)\n"),
@@ -51,9 +52,40 @@ FAULTY = {
         "def main(args: Args):\n    print(args.eval_step)\n",
     ),
     "a dictionary of Python 2": ("SCR441", "state = {}\nfor k, v in state.iteritems(): pass\n"),
+    "a branch without an assignment": (
+        "SCR438",
+        "def f(self, xs):\n    for x in xs:\n        if self.kind == 'a':\n            y = x\n"
+        "        else:\n            z = x\n        print(y)\n",
+    ),
+    "the default assigns nothing": (
+        "SCR438", "def f(x, scale=None):\n    if scale is not None:\n        y = x\n    return y\n"
+    ),
+    "an option that nobody gives": (
+        "SCR438",
+        OPTIONS + "p.add_argument('--warm-up', action='store_true')\n"
+        "args = p.parse_args()\ndef f():\n    if args.warm_up:\n        rate = 1\n"
+        "    return rate\n",
+    ),
+    "a comma in a dataclass": (
+        "SCR442", "from dataclasses import dataclass\n@dataclass\nclass A:\n    lr: float = 0.1,\n"
+    ),
+    "a comma, and the name elsewhere": (
+        "SCR442", "def f(names):\n    return list(names)\ndef g(h):\n    names = [h],\n    h(names)"
+    ),
+    "a parameter that a name of the module replaces": (
+        "SCR262", "train_loader = []\ndef f(val_loader):\n    return [x for x in train_loader]\n"
+    ),
+    "the other of two options": (
+        "SCR262",
+        "import os\ndef f(o):\n    if o.val_dir is not None:\n"
+        "        val_files = os.listdir(o.train_dir)\n        return val_files\n",
+    ),
+    "a path without its f": (
+        "SCR442",
+        "import os\ndef f(net, d, epoch):\n    torch.save(net, os.path.join(d, 'n_{epoch}.pt'))\n",
+    ),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
-OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
 SOUND = {
     "a number that fetches a batch": (
         "def f(xs):\n    for x, y in enumerate(xs):\n        x = xs[x]\n        x.cuda()\n"
@@ -200,6 +232,48 @@ SOUND = {
     "declared for pyflakes": "x = bound_by_the_extension  # noqa: F821\n",
     "a class to mix in": (
         "class _SavingMixin:\n    def __init__(self): pass\n    def f(self): return self.b()\n"
+    ),
+    "an earlier round has assigned it": (
+        "def f(xs):\n    for n, x in enumerate(xs):\n        if n == 0:\n            y = x\n"
+        "        else:\n            z = x\n        print(y)\n"
+    ),
+    "the other branch ends, or the reader is in one": (
+        "def f(kind, x=None):\n    if kind == 'a':\n        y = z = 1\n    elif kind == 'b':\n"
+        "        y = 2\n    else:\n        z = len(kind)\n        raise ValueError(z)\n"
+        "    if kind == 'a':\n        print(z)\n    print(y)\n"
+    ),
+    "an option that is on, or set below": (
+        OPTIONS + "p.add_argument('--off', action='store_false')\n"
+        "p.add_argument('--auto', default=False)\nargs = p.parse_args()\nargs.auto = True\n"
+        "def f():\n    if args.off:\n        rate = 1\n    if args.auto:\n        size = 2\n"
+        "    return rate, size\n"
+    ),
+    "an option that is checked elsewhere": (
+        OPTIONS + "args = p.parse_args()\nif not args.x: raise SystemExit\n"
+        "def f():\n    if args.x:\n        rate = 1\n    return rate\n"
+    ),
+    "what a module has from elsewhere": (
+        "import sys\nif len(sys.argv) > 1:\n    input = print\nelse:\n    x = 1\ninput()\n"
+    ),
+    "the same is asked before": (
+        "def f(x, scale=None):\n    if not scale and not x:\n        return x\n"
+        "    if scale:\n        y = x\n    return y\n"
+    ),
+    "a tuple that is meant": (
+        "import enum\nclass Kind(enum.IntEnum):\n    A = 1,\ndef f(x, g):\n    a = x,\n"
+        "    b = x,\n    shape = x,\n    return g(*a), [i for i in b], g(shape)\n"
+    ),
+    "both parts are read": (
+        "import os\ntrain_loader = []\ndef f(val_loader):\n    return val_loader, train_loader\n"
+        "def g(o):\n    if o.val_dir is not None:\n        val_files = os.listdir(o.val_dir)\n"
+        "        train_files = os.listdir(o.train_dir)\n        return val_files, train_files\n"
+        "def k(o):\n    if o.val_dir is None:\n        val_files = os.listdir(o.train_dir)\n"
+        "        return val_files\n"
+        "def h(val_step, train_step):\n    return lambda: val_step, train_step\n"
+    ),
+    "a path that is filled, or names nothing": (
+        "def f(net, epoch):\n    torch.save(net, 'n_{epoch}.pt'.format(epoch=epoch))\n"
+        "    torch.save({'t': 'of {epoch}'}, f'n_{epoch}.pt')\n    torch.save(net, '{n}.pt')\n"
     ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }

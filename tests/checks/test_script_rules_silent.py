@@ -384,6 +384,7 @@ def test_what_complains_beside_them() -> None:
     assert "resize-after-peft" in codes(other)
     twice = TWICE.format("", "loss")
     assert "backward-raises" in codes(f"import lightning\n{twice}")
+    assert "backward-raises" in codes(f"from lightning_fabric import Fabric\n{twice}")
     assert "backward-raises" not in codes(twice)  # layers of one's own, maybe
     network = "for g in x:\n    one.backward(delta)\n    other.backward(delta)\n"
     assert "backward-raises" not in codes(f"import torch\n{network}")

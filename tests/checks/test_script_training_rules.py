@@ -99,6 +99,9 @@ def epochs(scheduler: str, end: str) -> str:
 
 
 STEP = "loss.backward()"
+REBUILT = (
+    f"z = torch.tensor(model(x).tolist(), requires_grad=True)\nloss = F.mse_loss(z, y)\n{STEP}"
+)
 
 PLATEAU = "ReduceLROnPlateau(optimizer)"
 EITHER = f"lr_scheduler.{PLATEAU} if plateau else lr_scheduler.StepLR(optimizer, 3)"
@@ -475,6 +478,15 @@ SILENT = [
     ("loss-arguments-swapped", loop(f"loss = F.mse_loss(y, model(x))\n{STEP}")),
     ("loss-arguments-swapped", loop(f"loss = F.cross_entropy(model(x), y)\n{STEP}")),
     ("loss-rebuilt", loop(f"z = torch.tensor(1.0, requires_grad=True)\nloss = model(z)\n{STEP}")),
+    ("loss-rebuilt", loop(f"{REBUILT}\nkept = z.grad")),
+    (
+        "loss-rebuilt",
+        loop(
+            REBUILT.replace("loss =", "other = torch.optim.SGD([z])\nloss =").replace(
+                "(z,", "(z.view(2),"
+            )
+        ),
+    ),
     (
         "forward-without-grad",
         loop(f"with torch.no_grad():\n    z = teacher(x)\nloss = F.mse_loss(model(x), z)\n{STEP}"),
@@ -597,6 +609,7 @@ SILENT = [
 ]
 
 FIRES = [
+    ("loss-rebuilt", loop(REBUILT)),
     ("zeroed-before-step", loop(f"{STEP}\noptimizer.zero_grad()\nmodel(y).sum().backward()")),
     (
         "schedule-in-wrong-unit",

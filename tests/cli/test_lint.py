@@ -296,6 +296,8 @@ def test_a_named_file_that_no_rule_is_for_is_not_judged(here: Path) -> None:
         result = run(here, name)
         expected = f"1 file: not judged\nnote {name} is not judged: {reason}\n"
         assert (result.returncode, result.stdout) == (0, expected)
+        cached = [run(here, name, "--cache", "kept").stdout for _ in range(2)]
+        assert cached == [expected, expected]
     assert run(here, "ds.json", "model.py").stdout == "2 files: no findings\n"
     assert run(here, "own.yml", "model.py").stdout.startswith(
         "2 files: no findings in what is judged\n"

@@ -19,7 +19,7 @@ def test_a_trim_removes_old_entries_and_nothing_else(tmp_path: Path) -> None:
     cache = LintCache(str(tmp_path))
     keys = [cache.key("train.py", bytes([n])) for n in range(4)]
     for age, key in enumerate(keys, 1):
-        cache.put(key, [])
+        cache.put(key, [], "it trains nothing")
         os.utime(cache.directory / key, (age, age))
     left = cache.directory / f".{keys[0]}.12345"
     left.touch()
@@ -28,6 +28,6 @@ def test_a_trim_removes_old_entries_and_nothing_else(tmp_path: Path) -> None:
     assert left.exists()
     cache.trim(limit=5)
     assert not left.exists()
-    assert [cache.get(key) for key in keys] == [None, [], [], []]
+    assert [cache.get(key) for key in keys] == [None, *[([], "it trains nothing")] * 3]
     assert folder.is_dir()
     assert all(path.read_text() == "mine" for path in foreign)

@@ -240,7 +240,7 @@ def test_a_link_that_takes_a_files_place_is_not_followed(here: Path) -> None:
 
 
 def _relinted(result: Lint) -> list[Finding]:
-    hits = [hit for path in result.paths for hit in result.linter.file(path)]
+    hits = [hit for path in result.paths for hit in result.linter.file(path).hits]
     return list(findings_of(hits, select(("SCR",), ())))
 
 

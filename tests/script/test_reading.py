@@ -334,7 +334,7 @@ def test_unreadable_files_and_pipes_are_findings(
     Path("dead.py").symlink_to("nowhere.py")
     linter = Linter(NOBODY, frozenset({"SCR001"}), (), {})
     for name in ("pipe.py", "dead.py"):
-        ((hit, _),) = linter.file(name)
+        ((hit, _),) = linter.file(name).hits
         assert hit.code == "SCR001"
 
 

@@ -58,6 +58,26 @@ def held_out_unused(reading: Training) -> Iterator[Match]:
             )
 
 
+def read_for_another(reading: Training) -> Iterator[Match]:
+    """validate(val_loader) that reads train_loader; `if val_dir:` above val_files of train_dir."""
+    for each in reading.script.raising if not reading.is_test else ():
+        part = _part(each.nearest) if each.kind == "other" else 0
+        if not part or _part(each.name) != -part:
+            continue
+        if each.owner.endswith("()"):
+            message = f"{each.owner} reads {each.name}, and never its parameter {each.nearest}"
+        elif _part(each.owner) == part:
+            message = f"{each.owner} is made of {each.name}, and nothing of {each.nearest}"
+        else:
+            continue
+        yield Match(each.span, message, fix=f"Read {each.nearest}.")
+
+
+def _part(name: str) -> int:
+    """1 for what is held out, -1 for training, 0 for neither."""
+    return is_held_out(name) - is_training(name)
+
+
 def _bound_and_read(reading: Training) -> tuple[dict[str, tuple[Span, int]], set[str]]:
     """Names of parts with their place and function, and names that are read anywhere."""
     bound = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.origins import shared_rows
-from doctor.checks.script.data.parts_unused import held_out_unused
+from doctor.checks.script.data.parts_unused import held_out_unused, read_for_another
 from doctor.checks.script.data.split_again import drawn_for_each_part
 from doctor.checks.script.data.split_slices import overlapping_slices
 from doctor.checks.script.metrics import whole
@@ -30,6 +30,7 @@ def evaluated_on_training(reading: Training) -> Iterator[Match]:
     yield from _augmented_parts(reading)
     yield from _below_split(reading)
     yield from held_out_unused(reading)
+    yield from read_for_another(reading)
     yield from _overlapping(reading)
     yield from overlapping_slices(reading)
     yield from _chosen_by_test(reading)
@@ -61,7 +62,9 @@ def _arguments(reading: Training, value: Value) -> tuple[Value, ...]:
 
 def _chosen_by_test(reading: Training) -> Iterator[Match]:
     """The best epoch, the rate or the end is chosen by test data, beside validation data."""
-    targets = {each.target for each in reading.assignments} - {"dev"}  # dev = torch.device("cuda")
+    targets = {
+        each.target for each in reading.assignments if each.value.kind not in ("literal", "name")
+    } - {"dev"}  # dev = torch.device("cuda"), and numbers to begin with
     named = {w for target in targets for w in words(target)}
     both = named & {"val", "valid", "validation", "dev"} and "test" in named
     for each, new, _ in improvements_compared(reading) if both else ():
@@ -254,6 +257,7 @@ RULES = (
             "the best epoch is chosen by a score of the test loader, and validation is at hand",
             "a random split in a function or class that is called for each part, without a seed",
             "evaluate(model, train_loader), while the loader for evaluation is never read",
+            "validate(val_loader) that reads train_loader; val_files of train_dir, of two options",
         ),
         fix="Give each loader its own part. For other transforms, make the dataset twice and use "
         "torch.utils.data.Subset.",

@@ -186,8 +186,6 @@ def method_not_called(reading: Training) -> Iterator[Match]:
     for each in reading.script.bare:
         if each.name.rpartition(".")[2] in METHODS:
             yield Match(each.span, f"{each.name} is named and not called: () is missing")
-    for number in reading.methods("save"):
-        call = reading.calls[number]
     for number in (*reading.optimizers, *reading.methods("save")):
         call = reading.calls[number]
         first = call.args[0].name if call.args and call.args[0].kind == "name" else ""
@@ -196,6 +194,7 @@ def method_not_called(reading: Training) -> Iterator[Match]:
             first.rpartition(".")[2] == wanted
             and "." in first
             and not _is_setting(reading, first, call)
+            and not reading.assigned_to(first, call.scope)
             and call.method != "create_optimizer"
         ):
             yield Match(call.span, f"{first} is passed and not called: () is missing")

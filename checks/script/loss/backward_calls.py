@@ -11,7 +11,7 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
-WRAPPERS = ("accelerate", "lightning", "pytorch_lightning", "deepspeed")
+WRAPPERS = ("accelerate", "lightning", "lightning_fabric", "pytorch_lightning", "deepspeed")
 
 
 def backward_raises(reading: Training) -> Iterator[Match]:

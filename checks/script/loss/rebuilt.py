@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Value, last_part
 
 REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor",
            "torch.autograd.Variable")  # fmt: skip
 
 
-REDUCES = {"mean", "sum", "to", "cuda", "max", "min", "float"}
+REDUCES = {"mean", "sum", "to", "cuda", "max", "min", "float", "view", "reshape", "squeeze",
+           "unsqueeze", "flatten"}  # fmt: skip
+OF_LOSSES = re.compile(
+    r"(?:criterion|crit|loss_?fn|loss_?func(?:tion)?|\w*_loss|loss)", re.IGNORECASE
+)
 
 
 def loss_rebuilt(reading: Training) -> Iterator[Match]:
@@ -73,8 +78,34 @@ def _starts_graph(reading: Training, value: Value, call: Call, depth: int = 4) -
     if made.method in REDUCES:
         inner = objects.operand(made)
         return inner is not None and _starts_graph(reading, inner, made, depth - 1)
+    if _is_loss(reading, made):
+        return _starts_graph(reading, made.args[0], made, depth - 1)
     wants = made.keywords.get("requires_grad")
     if made.method == "requires_grad_" and made.receiver_call >= 0:
         below = reading.calls[made.receiver_call]
         return below.name in REBUILT or below.method in ("detach", "item")
     return made.name in REBUILT and wants is not None and wants.literal is True
+
+
+def _is_loss(reading: Training, made: Call) -> bool:
+    """criterion(output, target) of an output that is made anew in each iteration, beside an
+    optimizer that does not hold it, where nothing reads the gradient itself."""
+    name = made.receiver if made.method == "forward" else made.name
+    if len(made.args) != 2 or OF_LOSSES.fullmatch(last_part(name)) is None or not made.loops:
+        return False
+    if "grad" in reading.script.identifiers or not reading.optimizers:
+        return False
+    value = made.args[0]
+    while value.kind == "call" and (inner := objects.operand(reading.calls[value.call])):
+        value = inner
+    output = value.name
+    held = evaluate.definitions_at(reading, output, made) if output else []
+    return (
+        reading.target_function(made) is None
+        and not any(
+            output in value.all_names
+            for n in reading.optimizers
+            for value in reading.calls[n].values
+        )
+        and all(each.loops == made.loops for each in held)
+    )

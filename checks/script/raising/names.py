@@ -59,7 +59,7 @@ CONTAINERS = ("list", "dict", "set", "defaultdict", "OrderedDict", "Counter")
 
 def _severity(each: Raising) -> Severity | None:
     """Another file may set an attribute from outside: model.drop_path_prob = 0.2."""
-    if each.kind == "exported":
+    if each.kind in ("exported", "arm"):
         return "warn"
     if each.kind == "held" and each.expected not in CONTAINERS:
         return "note"
@@ -77,10 +77,18 @@ def _applies(each: Raising, path: str) -> bool:
     return each.kind not in NAMES or not name.startswith("modular_")
 
 
+def _arm(each: Raising) -> str:
+    if each.owner:
+        where = f"by default the condition at line {each.expected} is false"
+        return f"{where}, and {each.name} is not assigned: NameError"
+    return f"the branch at line {each.expected} does not assign {each.name}, read here: NameError"
+
+
 NAMES: Mapping[str, Message] = {
     "name": _name,
     "early": lambda each: f"{each.name} is used before it is assigned",
     "exported": lambda each: f"__all__ names {each.name}, which the file does not define",
+    "arm": _arm,
 }
 CALLS: Mapping[str, Message] = {
     "keyword": _keyword,
@@ -97,6 +105,10 @@ def _held(each: Raising) -> str:
     )
 
 
+SLIPS: Mapping[str, Message] = {
+    "comma": lambda each: f"{each.name} is a tuple of one value: a comma ends the line",
+    "brace": lambda each: f"{each.owner} gets {{{each.name}}} as it is written: f is missing",
+}
 ATTRIBUTES: Mapping[str, Message] = {"option": _option, "attribute": _attribute, "held": _held}
 
 
@@ -123,6 +135,7 @@ RULES = (
         fires=(
             "a name that nothing in the file binds, and no builtin",
             "a local name that is read in a line above all of its assignments",
+            "a name that a branch of the condition above leaves unassigned (a warning)",
         ),
         fix="Import or assign the name, or correct its spelling.",
         sources=("python-naming",),
@@ -165,5 +178,20 @@ RULES = (
         fix="Add the option or set the attribute in __init__, or correct the spelling.",
         sources=("python-naming", "argparse-type"),
         limits="that attributes exist of objects that another file gets or makes.",
+    ),
+    Rule(
+        code="SCR442",
+        slug="comma-or-prefix",
+        title="Values are no tuples by a comma, and paths with names are f-strings",
+        severity="warn",
+        find=_of(SLIPS),
+        why="`rate = 0.1,` is the tuple (0.1,): arithmetic with it raises, a test of it is always "
+        'true. "model_{epoch}.pt" without f is one file, which each epoch overwrites.',
+        fires=(
+            "an assignment that ends in a comma, and nothing reads the name as a sequence",
+            "torch.save(state, 'model_{epoch}.pt') where there is an epoch",
+        ),
+        fix="Remove the comma, or write (value,) where a tuple is meant; put f before the text.",
+        sources=("python-tuples",),
     ),
 )

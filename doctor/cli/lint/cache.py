@@ -16,6 +16,8 @@ from doctor.checks.script import table
 from doctor.checks.script.lint import Hit
 from doctor.script import read
 
+Entry = tuple[list[Hit], str]
+"""The hits of a file, and why no rule is for it."""
 LIMIT = 20_000
 """Entries after which the older half is removed. Our own number."""
 OWN = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.\d+")
@@ -41,18 +43,19 @@ class LintCache:
             digest.update(b"\0" + part)
         return digest.hexdigest()
 
-    def get(self, key: str) -> list[Hit] | None:
+    def get(self, key: str) -> Entry | None:
         try:
-            return msgspec.json.decode((self.directory / key).read_bytes(), type=list[Hit])
+            entry: Entry = msgspec.json.decode((self.directory / key).read_bytes(), type=Entry)
+            return entry
         except (OSError, msgspec.MsgspecError):
             return None
 
-    def put(self, key: str, hits: list[Hit]) -> None:
+    def put(self, key: str, hits: list[Hit], unjudged: str) -> None:
         """Write whole or not at all; a full or read-only disk is no reason to fail."""
         target = self.directory / key
         part = self.directory / f".{key}.{os.getpid()}"
         try:
-            part.write_bytes(msgspec.json.encode(hits))
+            part.write_bytes(msgspec.json.encode((hits, unjudged)))
             part.replace(target)
         except OSError:
             _remove(part)

@@ -106,7 +106,7 @@ def plan(linter: Linter, path: str, data: bytes, offered: dict[str, Fix]) -> Pla
     current, fixes, refused = data, Counter[str](), []
     tried: set[tuple[str, str]] = set()
     for _ in range(ROUNDS):
-        hits = [hit for hit, _ in linter.file(path, current) if hit.code in offered]
+        hits = [hit for hit, _ in linter.file(path, current).hits if hit.code in offered]
         progress = False
         for hit in hits:
             if hit.undecided or hit.ignored:
@@ -171,8 +171,8 @@ def _touched(module: Module, edits: list[Edit]) -> Callable[[ast.AST], bool]:
 
 def _findings_problem(linter: Linter, path: str, before: bytes, after: bytes, hit: Hit) -> str:
     """Why the fix is not good: the finding is still there, or a new one is."""
-    old = Counter(each.code for each, _ in linter.file(path, before) if not each.undecided)
-    new = Counter(each.code for each, _ in linter.file(path, after) if not each.undecided)
+    old = Counter(each.code for each, _ in linter.file(path, before).hits if not each.undecided)
+    new = Counter(each.code for each, _ in linter.file(path, after).hits if not each.undecided)
     if new[hit.code] >= old[hit.code]:
         return "the finding would remain"
     if more := [code for code in new if new[code] > old[code]]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from doctor._util.units import printable
 from doctor.checks.script.lint import Hit, lint
 from doctor.checks.script.table import RELEVANT, RULES
+from doctor.checks.script.training import TESTS, Training
 from doctor.facts.script import Launch, Script
 from doctor.facts.script_machine import ScriptMachine
 from doctor.judge.place import Place
-from doctor.script.discover import Files, excluded
+from doctor.script.discover import DATA, SHELL, Files, excluded
 from doctor.script.engine_files import batches_of_engines
 from doctor.script.launch import bind
 from doctor.script.read import read_script, unreadable
@@ -34,6 +35,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
+class Linted:
+    """One file: its hits with their source lines."""
+
+    path: str
+    hits: list[tuple[Hit, Place]]
+    unjudged: str = ""
+    """Why no rule is for it, so that no hits say nothing of it; "" where some are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Linter:
     """What judging a file needs."""
 
@@ -46,33 +57,35 @@ class Linter:
     requirements: Requirements = field(default_factory=Requirements)
     cache: LintCache | None = None
 
-    def file(self, path: str, data: bytes | None = None) -> list[tuple[Hit, Place]]:
-        """The hits of one file, with their source lines."""
+    def file(self, path: str, data: bytes | None = None) -> Linted:
+        """One file, read here unless it is given."""
         try:
             if data is None:
                 data = self.files.read(path)
         except OSError as error:
             missing = unreadable(path, f"cannot be read: {error.strerror}")
-            return self._placed(path, self._found(path, missing), b"")
+            return Linted(path, self._placed(path, self._found(path, missing), b""))
         launches = bind(self.launches, path) if self.launches else ()
         requirements = self.requirements.of(path)
         settings = (*texts_for_numbers(path, data), *batches_of_engines(path, launches, data))
         more = (launches, requirements, *([settings] if settings else []))
         key = self.cache.key(path, data, *more) if self.cache else ""
-        if self.cache and (known := self.cache.get(key)) is not None:
-            return self._placed(path, known, data)
-        script = read_script(
-            path,
-            data,
-            launches=launches,
-            requirements=requirements,
-            settings=settings,
-            relevant=RELEVANT,
-        )
-        hits = self._found(path, script)
-        if self.cache:
-            self.cache.put(key, hits)
-        return self._placed(path, hits, data)
+        known = self.cache.get(key) if self.cache else None
+        if known is None:
+            script = read_script(
+                path,
+                data,
+                launches=launches,
+                requirements=requirements,
+                settings=settings,
+                relevant=RELEVANT,
+            )
+            hits = self._found(path, script)
+            known = hits, "" if hits else _unjudged(path, script)
+            if self.cache:
+                self.cache.put(key, *known)
+        hits, reason = known
+        return Linted(path, self._placed(path, hits, data), reason)
 
     def _found(self, path: str, script: Script | None) -> list[Hit]:
         if script is None:
@@ -87,6 +100,21 @@ class Linter:
     def _placed(self, path: str, hits: list[Hit], data: bytes) -> list[tuple[Hit, Place]]:
         lines = _lines(path, data) if hits else {}
         return [(hit, hit.place(printable(path), lines.get(_line_of(hit), ""))) for hit in hits]
+
+
+def _unjudged(path: str, script: Script | None) -> str:
+    """Why no rule is for a file, "" where one is, or where the file could not be parsed."""
+    if path.endswith((*DATA, *SHELL)):
+        known = "launcher" if path.endswith(SHELL) else "format of a training's configuration"
+        return f"no known {known} in it" if script is None else ""
+    if script is None or script.unreadable:
+        return ""
+    reading = Training(script, ScriptMachine())
+    if reading.trains or reading.is_part:
+        return ""
+    if reading.imports_from(*TESTS):
+        return "tests do on purpose what a training should not"
+    return "it trains nothing and imports no training library that is known"
 
 
 def _line_of(hit: Hit) -> tuple[int, int]:
@@ -111,8 +139,8 @@ def _lines(path: str, data: bytes) -> dict[tuple[int, int], str]:
     return {(0, number): line.rstrip("\r\n")[:300] for number, line in enumerate(lines, 1)}
 
 
-def hits_of(linter: Linter, paths: Sequence[str], processes: int) -> Iterator[tuple[Hit, Place]]:
-    """The hits of all files, in the order of the paths."""
+def linted(linter: Linter, paths: Sequence[str], processes: int) -> Iterator[Linted]:
+    """All files, in the order of the paths."""
     count = processes or min(PROCESSES, os.cpu_count() or 1)
     if count > 1 and (processes or len(paths) >= MANY):
         yield from _parallel(linter, paths, count)
@@ -120,13 +148,13 @@ def hits_of(linter: Linter, paths: Sequence[str], processes: int) -> Iterator[tu
     yield from _sequential(linter, paths)
 
 
-def _sequential(linter: Linter, paths: Sequence[str]) -> Iterator[tuple[Hit, Place]]:
+def _sequential(linter: Linter, paths: Sequence[str]) -> Iterator[Linted]:
     """Trees are garbage at once and hold no cycles; the collector would only walk them."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         for number, path in enumerate(paths, 1):
-            yield from linter.file(path)
+            yield linter.file(path)
             if number % 500 == 0:
                 gc.collect()
     finally:
@@ -135,10 +163,10 @@ def _sequential(linter: Linter, paths: Sequence[str]) -> Iterator[tuple[Hit, Pla
 
 
 _inherited: list[Linter] = []
-"""The linter of a worker, which comes with the fork: nothing is pickled but paths and hits."""
+"""The linter of a worker, which comes with the fork: nothing is pickled but paths and results."""
 
 
-def _chunk(paths: Sequence[str]) -> list[tuple[Hit, Place]]:
+def _chunk(paths: Sequence[str]) -> list[Linted]:
     return list(_sequential(_inherited[0], paths))
 
 
@@ -164,7 +192,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tuple[Hit, Place]]:
+def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[Linted]:
     """The same in several processes; chunks are small, so that all end at the same time, and soon
     after a signal, which waits until the workers have started."""
     from concurrent.futures import ProcessPoolExecutor

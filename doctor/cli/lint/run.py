@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import defaultdict
@@ -15,14 +16,13 @@ from doctor.checks.script.lint import Hit
 from doctor.checks.script.names import codes_of, select
 from doctor.checks.script.rule import RANK, STATUSES, Rule, remedies
 from doctor.checks.script.table import BY_CODE
-from doctor.cli.lint.linter import Linter, hits_of
-from doctor.cli.lint.unjudged import unjudged
+from doctor.cli.lint.linter import Linted, Linter, linted
 from doctor.facts.script import Launch
 from doctor.facts.script_machine import ScriptMachine
 from doctor.job.file.lint import LintTable
 from doctor.judge.check import Check, Finding, Status, Verdict
 from doctor.judge.place import Place
-from doctor.report.lint import NO_SCRIPT
+from doctor.report.lint import NO_SCRIPT, NOT_JUDGED
 from doctor.script.discover import Files, discover
 from doctor.script.launch import named_launchers, read_launches, with_started
 from doctor.script.text import LIMIT
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from doctor.report.report import FailOn
 
 STDIN = "-"
+MOST_NAMED = 10
+"""More named files are those of a hook, which names whatever was changed. Our own number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +111,12 @@ def run_lint(
         files,
         cache=_cache(options, machine, checks),
     )
-    hits = (
-        linter.file(files.scripts[0], data)
+    results = (
+        [linter.file(files.scripts[0], data)]
         if data is not None
-        else list(hits_of(linter, (*files.scripts, *files.shells), options.processes))
+        else list(linted(linter, (*files.scripts, *files.shells), options.processes))
     )
+    hits = [hit for each in results for hit in each.hits]
     read = files.scripts or named_launchers(options.paths, files) or (files.shells if hits else ())
     findings = tuple(findings_of(hits, checks) if read else not_decided(checks))
     if linter.cache is not None:
@@ -121,9 +124,17 @@ def run_lint(
     if not (options.habits or options.only):
         findings = tuple(map(without_place, findings))
     seconds = time.monotonic() - began
-    found = {place.path for _, place in hits}
-    notes = (*notes, *files.notes, *unjudged(options.paths, files, data, found))
+    named = options.paths if data is None else files.scripts
+    notes = (*notes, *files.notes, *_unjudged(named, results))
     return Lint(findings, options, linter, read, data, notes, seconds, started)
+
+
+def _unjudged(named: Sequence[str], results: Sequence[Linted]) -> Iterator[str]:
+    """One note for each named file that no rule is for."""
+    paths = {os.path.normpath(path) for path in named}
+    for each in results if len(paths) <= MOST_NAMED else ():
+        if each.path in paths and each.unjudged:
+            yield f"{each.path}{NOT_JUDGED}{each.unjudged}"
 
 
 def _cache(

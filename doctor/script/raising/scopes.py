@@ -79,6 +79,20 @@ def enclosing(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[tuple[
         part, around = around, parents.get(around)
 
 
+def dotted(node: ast.AST) -> str:
+    """a.b of a name or an attribute, "" of anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def last_name(node: ast.AST) -> str:
+    """b of a.b and of b, "" of anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 def scopes_of(tree: ast.Module, names: Names) -> list[Scope]:
     """All scopes, the module first."""
     module = Scope(tree, None)

@@ -61,6 +61,15 @@ class Definitions:
                     waiting.append(known)
         return True
 
+    def is_read_inside(self, scope: Scope, name: str) -> bool:
+        """A function, a comprehension or a class inside of a scope reads its name."""
+        return any(
+            use.id == name and inner.owner(name) is scope
+            for inner in self.scopes
+            if inner is not scope
+            for use in inner.uses
+        )
+
     def method(self, owner: ast.ClassDef, name: str) -> Definition | None:
         """The only definition of a method in the body of a class."""
         found = self.by_scope[owner].bindings.get(name, [])

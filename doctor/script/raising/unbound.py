@@ -32,7 +32,7 @@ def unbound(
 ) -> Iterator[Raising]:
     """One for each name, at its first use."""
     module = scopes[0]
-    if _is_open(scopes) or _reaches_itself(module, parents):
+    if is_open(scopes) or _reaches_itself(module, parents):
         return
     seen: set[str] = set()
     lazy = _postponed(module)
@@ -51,7 +51,7 @@ def unbound(
 
 def exported(module: Scope, span: Callable[[ast.AST], Span]) -> Iterator[Raising]:
     """Names of `__all__` that the file does not bind: `from x import *` raises."""
-    if "__getattr__" in module.bindings or _is_open([module]):
+    if "__getattr__" in module.bindings or is_open([module]):
         return
     for node in module.node.body if isinstance(module.node, ast.Module) else ():
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.List | ast.Tuple):
@@ -74,7 +74,7 @@ def _reaches_itself(module: Scope, parents: dict[ast.AST, ast.AST]) -> bool:
     )
 
 
-def _is_open(scopes: list[Scope]) -> bool:
+def is_open(scopes: list[Scope]) -> bool:
     """A star import, or code in a text, may bind any name."""
     if "*" in {name for scope in scopes for name in scope.bindings}:
         return True
