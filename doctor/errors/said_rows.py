@@ -223,6 +223,12 @@ SAID: tuple[Said, ...] = (
         "{library}.so.{major} is part of {wheel}.",
     ),
     (
+        "name-moved",
+        r"; torch 2\.\S{1,20} takes torchvision (?P<wanted>0\.\d{1,2})$",
+        "Install torchvision {wanted} from the index of this torch: python -m pip install --no-deps "
+        "'torchvision=={wanted}.*'.",
+    ),
+    (
         "extension-not-built",
         r"; first error of the compiler: (?P<said>.{4,180})$",
         "Correct the first error of the compiler: {said}.",

@@ -15,9 +15,10 @@ from doctor.errors.match import INFORMS, candidates, lines_of, table_of, with_me
 from doctor.facts.host import Reported
 from doctor.facts.interpreter import NO_CODE
 from doctor.facts.machine import Gpu
-from doctor.hardware.find import family_of
+from doctor.hardware.find import all_products, family_of
 from doctor.pasted.compilers import first_error
 from doctor.pasted.operators import last_operator
+from doctor.pasted.packages import NO_OPERATOR, wanted_vision
 from doctor.pasted.reading import Reading, gpu_named
 
 ARCHS = re.compile(
@@ -43,9 +44,11 @@ COUNTING = re.compile(
 """The number counts where the sentence behind it was cut off."""
 MENTIONED = re.compile(
     r"\b(?:(?:RTX|GTX) ?(?:PRO )?\d{4}(?: ?Ti| Super| D| Laptop)?|"
-    r"[ABHLVPT]\d{1,3}S?|K[48]0|GB\d{2,3}|GH200)\b"
+    r"[ABHLVPT]\d{1,3}S?|K[48]0|GB\d{2,3}|GH200|"
+    r"(?:(?<=Jetson )|(?<=Jetson AGX ))(?:Orin|Thor|Xavier))\b"
 )
 """Models as people write them."""
+GFX = re.compile(r"\bgfx\d{3,4}[0-9a-f]?\b")
 SHORT = re.compile(
     r"(?<![A-Za-z])(?:GTX|GPU|显卡[是为：:]?) ?([2-5]0[5-9]0)( ?Ti)?(?![A-Za-z\d]| ?[MG]i?B)",
     re.IGNORECASE,
@@ -138,8 +141,11 @@ ADDRESS = re.compile(r"\b(?:[\da-f]{4}:)?([\da-f]{2}:[\da-f]{2}\.\d)\b", re.IGNO
 OF_GPU = re.compile(r"nvidia|NVRM|amdgpu|nouveau|3D controller", re.IGNORECASE)
 PORT = re.compile(r"pcieport (?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d:?", re.IGNORECASE)
 DRIVEN = re.compile(r"\b(\w[\w-]{1,20}) (?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d:", re.IGNORECASE)
-IMPORT = re.compile(r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
-                    r"(?:/torch/|libtorch|'torch\.).{0,300})")  # fmt: skip
+IMPORT = re.compile(
+    r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
+    r"(?:/torch/|libtorch|'torch\.).{0,300}|"
+    r"(?:\S{1,200}/)?libtorch\w{0,20}\.so: undefined symbol: \w{1,200})"
+)
 SAYS = re.compile(
     r"error|exception|warn|fail|\bfatal\b|not compatible|no longer supports|"
     r"driver on your system|Unable to",
@@ -203,6 +209,7 @@ def read(lines: list[str]) -> Reading:
         amd=True if kfd or (cuda and cuda[0].id == "rocm-no-gpu") else None,
         archs=tuple(archs.split()),
         gpus=_gpus(gpu, lines if kernel or WITHOUT_CUDA in (cuda_error or "") else ()),
+        gfx=_gfx(lines) if kernel and "HIP error" in kernel[1] else (),
     )
     known = (archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
     return found if any(known) else Reading()
@@ -254,6 +261,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE or cause.id in WITHOUT_ERROR:
             added = compiler if cause.id == "extension-not-built" else ""
+            added = wanted_vision(lines) if NO_OPERATOR.search(line) else added
             found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE] + added))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()
@@ -314,6 +322,22 @@ def mentioned(lines: Sequence[str]) -> tuple[Gpu, ...]:
         named += [f"RTX {m[1]}{' Ti' * bool(m[2])}" for line in lines for m in SHORT.finditer(line)]
     models = {name for name in named if family_of(name)}
     return (gpu_named(0, models.pop()),) if len(models) == 1 else ()
+
+
+def _gfx(lines: Sequence[str]) -> tuple[str, ...]:
+    """The only architecture of AMD's that the lines name, or of the products in them."""
+    text = "\n".join(lines)
+    found = set(GFX.findall(text)) or {
+        known.family.gfx
+        for known in all_products()
+        if known.family.gfx and re.search(rf"\b{re.escape(_short(known.product.name))}\b", text)
+    }
+    return tuple(found) if len(found) == 1 else ()
+
+
+def _short(name: str) -> str:
+    """As people write it: RX 7600, MI300X, 8060S."""
+    return re.sub(r"^(?:Radeon|Instinct) | Graphics$", "", name)
 
 
 def _first(lines: Sequence[str], ids: Sequence[str]) -> tuple[Cause, str] | None:
