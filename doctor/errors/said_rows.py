@@ -225,7 +225,7 @@ SAID: tuple[Said, ...] = (
     (
         "name-moved",
         r"; torch 2\.\S{1,20} takes torchvision (?P<wanted>0\.\d{1,2})$",
-        "Install torchvision {wanted} from the index of this torch: python -m pip install --no-deps "
+        "Install torchvision {wanted} from this torch's index: python -m pip install --no-deps "
         "'torchvision=={wanted}.*'.",
     ),
     (

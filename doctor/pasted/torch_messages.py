@@ -157,7 +157,7 @@ BARE = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception): {0,8}$")
 IN_WARNINGS = ("xformers-does-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
 """Rows of packages that only warn where they cannot work."""
 PYXIS = "slurmstepd: error: pyxis: container start failed"
-WITHOUT_ERROR = ("processor-lacks-instruction", "hip-memory-fault")
+WITHOUT_ERROR = ("processor-lacks-instruction", "hip-memory-fault", "xformers-does-not-fit")
 """Rows of lines in which no word says that they are an error."""
 RESOLVER = re.compile(r"pip's dependency resolver does not currently")
 """pip prints it of any package; `doctor.pasted.requirements` judges the lines below."""

@@ -78,7 +78,7 @@ def read(lines: list[str]) -> Reading:
         gpus = _gpus({"gpu": asked[1]})
     driver = next((m[1] for label in DRIVERS if (m := DRIVER.match(values.get(label, "")))), None)
     platform = next((values[label] for label in PLATFORMS if label in values), None)
-    about = [gpus, driver, platform and _is_platform(platform), "cuda available" in values]
+    about = [gpus, driver, platform and _is_platform(platform), values.keys() & {*AVAILABLE}]
     if torch is None or not any(about):
         return Reading()
     hip = hip_of(torch) or _hip(values)
