@@ -218,7 +218,7 @@ SAID: tuple[Said, ...] = (
         "Instead of {argument}: {renamed}.",
     ),
     (
-        "library-does-not-fit extension-abi-mismatch cudnn-libraries-not-found",
+        "library-does-not-fit extension-abi-mismatch",
         r"(?P<library>lib\w+?)(?:_\w+)?\.so\.(?P<major>\d+)[\d.]*(?:: cannot open|,)",
         "{library}.so.{major} is part of {wheel}.",
     ),
@@ -227,6 +227,12 @@ SAID: tuple[Said, ...] = (
         r"; torch 2\.\S{1,20} takes torchvision (?P<wanted>0\.\d{1,2})$",
         "Install torchvision {wanted} from this torch's index: python -m pip install --no-deps "
         "'torchvision=={wanted}.*'.",
+    ),
+    (
+        "cudnn-libraries-not-found",
+        r"libcudnn\w*\.so\.8",
+        "Upgrade what opens cuDNN 8 to a release for cuDNN 9, which torch has since 2.4 "
+        "(ctranslate2 4.5 and newer, for faster-whisper).",
     ),
     (
         "extension-not-built",

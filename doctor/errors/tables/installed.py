@@ -140,7 +140,7 @@ ROWS = (
                     "--force (RHEL, Fedora, SUSE). If the loaded one stays, remove its file: "
                     "modinfo -n nvidia.",
                 commands=("cat /proc/driver/nvidia/version; modinfo -F version nvidia",),
-                sources=("nvidia-driver-G06-25",)),
+                sources=("nvidia-driver-g06-25",)),
         ),
         sources=("driver-mismatch",), owner=Owner.ENVIRONMENT, next_check="DRV001"),
     Cause(id="torchvision-code-missing",

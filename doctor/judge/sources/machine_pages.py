@@ -63,8 +63,6 @@ MACHINE_PAGES = (
         checked="2026-11-22"),
     Source("driver-mismatch", "Runbook: driver module load failure", "",
         "https://ai-infrastructure.net/runbook-driver-module-load-failure/"),
-    Source("nvidia-driver-G06-25", "Old kernel driver modules staying in initrd, #25", "",
-        "https://github.com/openSUSE/nvidia-driver-G06/issues/25", checked="2026-12-01"),
     Source("cuda-errors", "CUDA Driver API: data types", "enum CUresult",
         "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
         checked="2026-11-22"),
