@@ -24,6 +24,8 @@ from doctor.pasted.reading import Reading, gpu_named
 ARCHS = re.compile(
     r"current PyTorch install supports CUDA capabilities ((?:(?:sm|compute)_\w{2,5} ?)+)"
 )
+BUILT_FOR = re.compile(r"\s*(?:- )?(\d{1,2})\.(\d) which supports hardware CC\b")
+"""A row of the list that torch 2.11 prints instead."""
 BREAK = re.compile(r"(?<=\w) {20,}(?=\w)")
 """Where a narrow terminal broke a word and filled the line."""
 PREFIX = re.compile(
@@ -180,7 +182,8 @@ GPU = re.compile(
 def read(lines: list[str]) -> Reading:
     """The first of each kind in the lines. They are no report by themselves."""
     gpu = next((match for line in lines if (match := GPU.match(line))), None)
-    archs = next((match[1] for line in lines if (match := ARCHS.search(line))), "")
+    archs = next((match[1] for line in lines if (match := ARCHS.search(line))), "").split()
+    archs = archs or [f"sm_{m[1]}{m[2]}" for line in lines if (m := BUILT_FOR.match(line))]
     import_error = next((match[1] for line in lines if (match := IMPORT.match(line))), None)
     if import_error is None and any(map(IMPORTING.search, lines)):
         import_error = next((match[1] for line in lines if (match := MISSING.match(line))), None)
@@ -207,7 +210,7 @@ def read(lines: list[str]) -> Reading:
         cudnn_error=_message(cudnn[1]) if cudnn else None,
         kfd_error=_message(kfd[1]) if kfd else None,
         amd=True if kfd or (cuda and cuda[0].id == "rocm-no-gpu") else None,
-        archs=tuple(archs.split()),
+        archs=tuple(dict.fromkeys(archs)),
         gpus=_gpus(gpu, lines if kernel or WITHOUT_CUDA in (cuda_error or "") else ()),
         gfx=_gfx(lines) if kernel and "HIP error" in kernel[1] else (),
     )

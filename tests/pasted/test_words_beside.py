@@ -120,6 +120,10 @@ def test_a_gpu_of_a_newer_minor_capability_is_warned_of_in_vain() -> None:
     torch = "torch==2.13.0+cu130\n"
     gb10 = findings(torch + warns.format("NVIDIA GB10", "12.1"))
     assert not any(each.is_problem for each in gb10.values())
+    others = "- 8.0 which supports hardware CC >=8.0,<9.0 except {8.7}\n"
+    older = torch.replace("cu130", "cu126") + warns.format("NVIDIA GB10", "12.1") + others
+    lacks = findings(older)["TOR003"]
+    assert (lacks.status, "has sm_80; none" in lacks.verdict.summary) == (Status.FAIL, True)
     volta = findings(torch + warns.format("Tesla V100-PCIE-32GB", "7.0"))
     assert volta["TOR003"].status is Status.FAIL
 
