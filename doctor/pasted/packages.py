@@ -95,7 +95,7 @@ def with_loaded_nccl(reading: Reading, lines: Sequence[str]) -> Reading:
 
 def without_code(lines: Sequence[str]) -> Iterator[Reported]:
     """torchvision that misses its operators although its release is that of the only torch."""
-    pair = _pair(lines) if any(map(NO_OPERATOR.search, lines)) else None
+    pair = _pair(lines)
     if pair and pair.vision == pair.wanted:
         text = f"torch {pair.torch} and torchvision {pair.own} are of one release"
         hub = " in torch.hub" * any(map(HUB.search, lines))
@@ -120,7 +120,9 @@ class Pair(NamedTuple):
 
 
 def _pair(lines: Sequence[str]) -> Pair | None:
-    """None where one of them is not listed, or in two versions."""
+    """None where nothing misses an operator, or one is not listed, or in two versions."""
+    if not any(map(NO_OPERATOR.search, lines)):
+        return None
     rows = {(match["name"], match["version"])
             for line in (*lines, *shown(lines)) if (match := ROW.match(line))}  # fmt: skip
     versions = [[own for name, own in rows if name == each] for each in ("torch", "torchvision")]

@@ -255,7 +255,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     ids = {cause.id for cause, _ in hits}
     better = {id for cause, _ in hits for id in cause.yields_to}
     raised = {line for name, line in pairwise(lines) if BARE.search(name)}
-    found, compiler = [], first_error(lines)
+    found, compiler, vision = [], first_error(lines), wanted_vision(lines)
     for cause, line in hits:
         informs = INFORMS.match(line) or LEVEL.match(line)
         is_quiet = informs and cause.id not in IN_WARNINGS
@@ -264,7 +264,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE or cause.id in WITHOUT_ERROR:
             added = compiler if cause.id == "extension-not-built" else ""
-            added = wanted_vision(lines) if NO_OPERATOR.search(line) else added
+            added = vision if NO_OPERATOR.search(line) else added
             found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE] + added))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()
