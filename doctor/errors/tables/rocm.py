@@ -44,11 +44,9 @@ ROWS = (
         owner=Owner.ENVIRONMENT, next_check="GPU001"),
     Cause(id="hip-memory-fault",
         refines=("cuda-illegal-access",),
-        messages=("Memory access fault by GPU node",
-            r"amdgpu: +for process (?:python|pt_(?:main|data)|torchrun|ray::)\S{0,20} pid \d"),
+        messages=("Memory access fault by GPU node",),
         examples=("Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x7f. "
-            "Reason: Page not present or supervisor privilege.",
-            "amdgpu 0000:66:00.0: amdgpu:  for process python3 pid 13 thread python3 pid 13)"),
+            "Reason: Page not present or supervisor privilege.",),
         why="A kernel on an AMD GPU read or wrote memory that is not there: mostly code for "
             "another architecture, or a ROCm that does not fit the kernel's driver.",
         fix="Unset HSA_OVERRIDE_GFX_VERSION, and install the torch for ROCm with code for this "
