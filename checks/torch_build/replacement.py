@@ -111,10 +111,9 @@ def _on_any_gpu(
     platform: str,
 ) -> Wheel | None:  # fmt: skip
     """Where no GPU is known: the wheel with code for all that this driver drives."""
-    first, last, is_ = WITHOUT_KEPLER, WITH_BLACKWELL, known.version
-    if is_ is None:
-        first, last, is_ = CUDA_WITHOUT_KEPLER, CUDA_WITH_BLACKWELL, known.newest_cuda
-    if capabilities or not first <= (is_ or (0,)) < last:
+    by_driver = WITHOUT_KEPLER <= (known.version or (0,)) < WITH_BLACKWELL
+    by_cuda = CUDA_WITHOUT_KEPLER <= (known.newest_cuda or (0,)) < CUDA_WITH_BLACKWELL
+    if capabilities or not (by_cuda if known.version is None else by_driver):
         return None
     wheel = choose(MAXWELL_TO_HOPPER, known, python=python, platform=platform)
     return wheel if isinstance(wheel, Wheel) else None
