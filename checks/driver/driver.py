@@ -30,6 +30,7 @@ from doctor.checks.driver.errors import (
     UNKNOWN_ERROR,
 )
 from doctor.errors.cause import Cause
+from doctor.errors.fitted import worded
 from doctor.facts.host import Host
 from doctor.facts.machine import Driver, Gpu
 from doctor.facts.views import is_undivided
@@ -180,8 +181,9 @@ def _nvml_remedy(host: Host | Unknown, driver: Driver) -> Cause | None:
 
 def _whose_library(host: Host | Unknown, driver: Driver) -> Cause:
     """Whether the libnvidia-ml that does not match the kernel module is the host's."""
-    if isinstance(host, Host) and any(e.cause == PARTS_DIFFER.id for e in host.reported or ()):
-        return PARTS_DIFFER
+    reported = (host.reported or ()) if isinstance(host, Host) else ()
+    if differ := next((e for e in reported if e.cause == PARTS_DIFFER.id), None):
+        return worded(PARTS_DIFFER, differ.line)
     if not isinstance(host, Host) or driver.nvml_library is None:
         return MISMATCHED
     if host.container:

@@ -38,7 +38,7 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
     cause = fitted(cause, line)
     summary = f'"{shown}" ({cause.id}): {cause.why}{more}'
     if _is_program(cause) or _is_past(cause, driver) or cause.id in UNHARMED:
-        return note(summary, fix=cause.fix, owner=cause.owner)
+        return note(summary, fix=cause.fix, owner=cause.owner, causes=(cause.id,))
     problem = warn if cause.role == "warning" else fail
     return problem(
         summary,

@@ -142,9 +142,9 @@ def _code_for(
 
 def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:
     """The remedy where this GPU has no code: one for NVIDIA's needs its capability."""
-    if torch.hip:
+    kernel, gfx = gpu.torch.kernel if gpu.torch else None, _gfx(gpu)
+    if torch.hip or (gfx and first_rocm(gfx) != (0, 0)):
         return _for_rocm(torch, gpu)
-    kernel = gpu.torch.kernel if gpu.torch else None
     if kernel is not None and "HIP error" in kernel.detail:
         return Replacement(NO_HIP_CODE.fix, NO_HIP_CODE.commands)
     known = gpu.capability or wheel.fix == JETSON

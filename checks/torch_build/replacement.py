@@ -35,6 +35,8 @@ OTHER_SYSTEM = "Install the build that pytorch.org/get-started names for this sy
 MAXWELL_TO_HOPPER: tuple[Capability, ...] = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 9), (9, 0))
 WITHOUT_KEPLER, WITH_BLACKWELL = (495,), (570,)
 """First drivers of these; those between drive the GPUs above alone."""
+CUDA_WITHOUT_KEPLER, CUDA_WITH_BLACKWELL = (11, 5), (12, 8)
+"""The CUDA versions of these drivers, where torch reports no other."""
 LATER: dict[Capability, int] = {(10, 3): 580, (11, 0): 580, (12, 1): 580}
 """First drivers of later ones: B300, Thor, GB10 came with CUDA 13."""
 UPGRADE = "Upgrade the driver on the host; rented, take a machine with a newer one."
@@ -109,7 +111,9 @@ def _on_any_gpu(
     platform: str,
 ) -> Wheel | None:  # fmt: skip
     """Where no GPU is known: the wheel with code for all that this driver drives."""
-    if capabilities or not WITHOUT_KEPLER <= (known.version or (0,)) < WITH_BLACKWELL:
+    by_driver = WITHOUT_KEPLER <= (known.version or (0,)) < WITH_BLACKWELL
+    by_cuda = CUDA_WITHOUT_KEPLER <= (known.newest_cuda or (0,)) < CUDA_WITH_BLACKWELL
+    if capabilities or not (by_cuda if known.version is None else by_driver):
         return None
     wheel = choose(MAXWELL_TO_HOPPER, known, python=python, platform=platform)
     return wheel if isinstance(wheel, Wheel) else None

@@ -81,7 +81,8 @@ def _known_line(text: str) -> str:
     message = message_of(text)
     cause = next(iter(with_message(message)), found[0])
     shown = visible(hide_secrets(" ".join(found[1].split()))[:160])
-    fix = " ".join(fitted(cause, message).fix.split())
+    fitting = fitted(cause, message)
+    fix = " ".join((fitting.fix or fitting.why).split())
     return f", but this line is known: {shown} ({cause.id}): {fix} doctor explain {cause.id}"
 
 

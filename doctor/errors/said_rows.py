@@ -245,6 +245,18 @@ SAID: tuple[Said, ...] = (
         "{library}.so.{major} is part of {wheel}.",
     ),
     (
+        "name-moved",
+        r"; torch 2\.\S{1,20} takes torchvision (?P<wanted>0\.\d{1,2})$",
+        "Install torchvision {wanted} from this torch's index: python -m pip install --no-deps "
+        "'torchvision=={wanted}.*'.",
+    ),
+    (
+        "cudnn-libraries-not-found",
+        r"libcudnn\w*\.so\.8",
+        "Upgrade what opens cuDNN 8 to a release for cuDNN 9, which torch has since 2.4 "
+        "(ctranslate2 4.5 and newer, for faster-whisper).",
+    ),
+    (
         "extension-not-built",
         r"; first error of the compiler: (?P<said>.{4,180})$",
         "Correct the first error of the compiler: {said}.",

@@ -220,9 +220,12 @@ def note(
     owner: Owner | None = None,
     seconds: float = 0.0,
     places: tuple[Place, ...] = (),
+    causes: tuple[str, ...] = (),
 ) -> Verdict:
     """The machine is as it should be, and something is worth reading; `fix` is what may be done."""
-    return Verdict(Status.NOTE, summary, fix=fix, owner=owner, seconds=seconds, places=places)
+    return Verdict(
+        Status.NOTE, summary, fix=fix, owner=owner, seconds=seconds, places=places, causes=causes
+    )
 
 
 class Remedy(TypedDict, total=False):

@@ -66,6 +66,19 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     library, loaded = _versions(_joined(lines))
     is_asked = any(map(MODINFO.search, lines))
     disk = next((m[1] for line in lines if is_asked and (m := ON_DISK.match(line))), "")
+    # A restart that came before the error in the text did not help.
+    is_restarted = any(map(RESTARTED.search, lines[: differs + 1])) or any(
+        map(IN_VAIN.search, lines)
+    )
+    built = {match[1] for line in lines if (match := BUILT.match(line))}
+    installed = disk or (built.pop() if len(built) == 1 else "")
+    stays = loaded and installed and (is_restarted or _number(loaded) > _number(installed))
+    if stays and loaded != installed and installed.startswith(library):
+        yield Reported(
+            cause=CAUSE,
+            line=f"the module that is loaded is {loaded}, {WORDS} {installed} as on the disk",
+        )
+        return
     if disk and library:
         if not disk.startswith(library) and not any(_answers(line, disk) for line in lines):
             yield Reported(
@@ -73,10 +86,6 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
             )
         return
     at = next((int(m[1]) for line in lines if (m := SINCE_BOOT.search(line))), JUST_STARTED)
-    # A restart that came before the error in the text did not help.
-    is_restarted = any(map(RESTARTED.search, lines[: differs + 1])) or any(
-        map(IN_VAIN.search, lines)
-    )
     if at < JUST_STARTED or (is_restarted and not any(map(UP_FOR_DAYS.search, lines))):
         module = f"the kernel module is {loaded or 'of another version'}"
         yield Reported(cause=CAUSE, line=f"{module}, {WORDS} {library or 'not'}, after a restart")
@@ -114,6 +123,10 @@ def other_kernel(lines: Sequence[str]) -> Iterator[Reported]:
             cause="driver-module-fails",
             line=f"dkms built the module for {others}, and the kernel that runs is {running}",
         )
+
+
+def _number(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
 
 
 def _answers(line: str, version: str) -> bool:

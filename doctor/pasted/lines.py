@@ -36,6 +36,8 @@ ITEM = re.compile(
     r"PyTorch: |OS: |Python platform: |CUDA_MODULE_LOADING set to: |GPU models and configuration: |"
     r"GPU \d{1,3}: |CPU: |Versions of relevant libraries: |\[(?:pip3|conda)\] )"
 )
+TITLE = re.compile(r"\s{0,400}#{1,3} (?=\S)")
+"""Before the first line of a text in Markdown, which is a thread's title."""
 BULLET = re.compile(r"\s*[-*•] (?=[`*\[\w])")
 
 
@@ -43,6 +45,8 @@ def clean(text: str) -> list[str]:
     """The lines, without escape sequences, quotation marks, bullets and ranks of launchers, and
     without those of encoded files."""
     text = COLLECTED.sub(lambda match: ITEM.sub("\n", match[0]), text)
+    if match := TITLE.match(text):
+        text = text[match.end() :]
     lines = re.split(r"\r\n|[\n\r\x0b\x0c]", text, maxsplit=MOST)[:MOST]
     return _unbroken([_clean(line[:LONGEST]) for line in lines if not ENCODED.fullmatch(line)])
 

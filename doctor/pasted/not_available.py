@@ -21,9 +21,10 @@ def with_note(reading: Reading, lines: Sequence[str]) -> Reading:
     told = (
         reading.gpus, reading.driver, reading.hip, reading.amd, reading.cuda_error,
         reading.driver_error, reading.nvml_error, reading.import_error, reading.no_devices,
-        reading.without_nvidia, reading.cuda_available is not None,
+        reading.without_nvidia, reading.cuda_available is not None and reading.cuda != "",
     )  # fmt: skip
-    if not reading.cuda_denied or not reading.torch or any(told) or reading.cuda is None:
+    is_denied = reading.cuda_denied or reading.cuda_available is False
+    if not is_denied or not reading.torch or any(told) or reading.cuda is None:
         return reading
     if reading.system == "Darwin" or any(map(OTHER.search, lines)):
         return reading

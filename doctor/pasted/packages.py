@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
 
 from doctor.facts.host import Reported
 from doctor.pasted.reading import Reading, cuda_of, hip_of
@@ -21,11 +23,15 @@ CONDA = re.compile(
 )
 """conda's build of torch names its CUDA, "pytorch 2.5.1 py3.11_cuda12.4_cudnn9.1.0_0 pytorch" or
 "cuda126_generic_py311", or the CPU: "cpu_generic_py311"."""
+SHOWN = re.compile(r"Name: (\S{3,40})$")
+SHOWN_VERSION = re.compile(r"Version: (\d\S{0,40})$")
+"""The first lines of `pip show`."""
 NO_OPERATOR = re.compile(r"operator torchvision::nms does not exist")
 NCCL = re.compile(r"nvidia-nccl-cu(\d\d)==(\d[\d.]{2,12})$")
 USING = re.compile(r"\busing nccl==(\d[\d.]{2,12}\d)|\bNCCL version (\d[\d.]{2,12}\d)")
 """The NCCL that a process has loaded, as vLLM, NCCL and torch print it."""
 NO_SYMBOL = re.compile(r"undefined symbol: nccl")
+HUB = re.compile(r"\btorch\.hub\.\w{3,8}\(\s?['\"]pytorch/vision")
 PAIRED = 15
 """torchvision 0.15 is for torch 2.0, and so on."""
 HEAD = re.compile(r"\s*(?:Package\s+Version\b|# packages in environment)")
@@ -33,6 +39,7 @@ HEAD = re.compile(r"\s*(?:Package\s+Version\b|# packages in environment)")
 
 def read(lines: list[str]) -> Reading:
     """All rows. A list alone is a report; rows inside another report complete it."""
+    lines = [*lines, *shown(lines)]
     rows = [match for line in lines if (match := ROW.match(line))]
     conda = next((match for line in lines if (match := CONDA.match(line))), None)
     torch = next((row["version"] for row in rows if row["name"] == "torch"), conda and conda[1])
@@ -52,6 +59,15 @@ def read(lines: list[str]) -> Reading:
         packages=tuple(each for each in installed if each.startswith("nvidia-")),
         installed=tuple(installed),
     )
+
+
+def shown(lines: Sequence[str]) -> list[str]:
+    """What `pip show` prints of packages, as rows of `pip freeze`."""
+    return [
+        f"{name[1]}=={version[1]}"
+        for each, next_ in pairwise(lines)
+        if (name := SHOWN.match(each)) and (version := SHOWN_VERSION.match(next_))
+    ]
 
 
 def with_loaded_nccl(reading: Reading, lines: Sequence[str]) -> Reading:
@@ -79,16 +95,39 @@ def with_loaded_nccl(reading: Reading, lines: Sequence[str]) -> Reading:
 
 def without_code(lines: Sequence[str]) -> Iterator[Reported]:
     """torchvision that misses its operators although its release is that of the only torch."""
+    pair = _pair(lines)
+    if pair and pair.vision == pair.wanted:
+        text = f"torch {pair.torch} and torchvision {pair.own} are of one release"
+        hub = " in torch.hub" * any(map(HUB.search, lines))
+        line = f"{text}, and its compiled part did not load{hub}"
+        yield Reported(cause="torchvision-code-missing", line=line)
+
+
+def wanted_vision(lines: Sequence[str]) -> str:
+    """What the error of missing operators does not say: the torchvision of the only torch."""
+    pair = _pair(lines)
+    is_other = pair is not None and pair.vision != pair.wanted
+    return f"; torch {pair.torch} takes torchvision 0.{pair.wanted}" if pair and is_other else ""
+
+
+class Pair(NamedTuple):
+    """The versions of torch and torchvision, and torchvision's minor one: is and should be."""
+
+    torch: str
+    own: str
+    vision: int
+    wanted: int
+
+
+def _pair(lines: Sequence[str]) -> Pair | None:
+    """None where nothing misses an operator, or one is not listed, or in two versions."""
     if not any(map(NO_OPERATOR.search, lines)):
-        return
-    rows = {(match["name"], match["version"]) for line in lines if (match := ROW.match(line))}
+        return None
+    rows = {(match["name"], match["version"])
+            for line in (*lines, *shown(lines)) if (match := ROW.match(line))}  # fmt: skip
     versions = [[own for name, own in rows if name == each] for each in ("torch", "torchvision")]
     if [len(each) for each in versions] != [1, 1]:
-        return
+        return None
     (torch,), (vision,) = versions
     release, own = re.match(r"2\.(\d{1,2})\.", torch), re.match(r"0\.(\d{1,2})\.", vision)
-    if release and own and int(own[1]) == int(release[1]) + PAIRED:
-        text = f"torch {torch} and torchvision {vision} are of one release"
-        yield Reported(
-            cause="torchvision-code-missing", line=f"{text}, and its compiled part did not load"
-        )
+    return Pair(torch, vision, int(own[1]), int(release[1]) + PAIRED) if release and own else None

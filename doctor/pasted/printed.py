@@ -27,9 +27,9 @@ ALONE = ("cuda.get_device_name", "cuda.get_device_capability", "cuda.get_arch_li
 AVAILABLE = {"True": True, "False": False}
 VISIBLE = re.compile(
     r"(?:^|[\s'\"(:])(?:os\.environ\[.)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|HSA_OVERRIDE_GFX_VERSION)"
-    r"(?:.\])?\s?=\s?['\"]?([-\w,/.]{0,600})"
+    r"(?:.\])?(?:\s?=\s?['\"]?|: ['\"]?(?=all\b))([-\w,/.]{0,600})"
 )
-VALUE = re.compile(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,/-]{1,600}|\d{1,2}\.\d\.\d")
+VALUE = re.compile(r"-1|all|[\d,]{0,60}|(?:GPU|MIG)-[\w,/-]{1,600}|\d{1,2}\.\d\.\d")
 BRACKETS = re.compile(r"\s*-?\s*gpu_ids: ['\"]?(\[[\d, ]{1,60}\])")
 """accelerate's configuration; in brackets it goes into the variable as it is."""
 ASKED = re.compile(

@@ -78,7 +78,8 @@ def read(lines: list[str]) -> Reading:
     head = next((n for n, line in enumerate(lines) if HEAD.match(line)), None)
     odd = next((n for n, line in enumerate(lines) if ANY_HEAD.match(line)), None)
     match = HEAD.match(lines[head]) if head is not None else None
-    start = head if head is not None else odd
+    row = next((n - 1 for n, line in enumerate(lines) if FIRST.match(line)), None)
+    start = next((n for n in (head, odd, row) if n is not None), None)
     gpus = _table(lines, start, _lists_none(lines)) if start is not None else []
     handles = [found for line in lines if (found := NO_HANDLE.match(line))]
     lost = [_lost(found) for found in handles if not NOT_STARTED.search(found[1])]

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from doctor.facts.machine import Gpu
 from doctor.hardware.find import family_of
+from doctor.pasted.packages import shown
 from doctor.pasted.printed import AARCH64
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
 from doctor.pasted.torch_messages import JETSON, MENTIONED, WSL
@@ -33,8 +34,6 @@ BUILD = re.compile(
     r"(?!.*\b(?:dgl|torchrec|fbgemm|mmcv)).*?(?<![\w.=-])([12]\.\d{1,2}\.\d{1,2}\+(?:cpu|cu\d{3}))\b(?![.\w])"
 )
 """A version with a suffix that torch, torchaudio (which has torch's number) and DGL have."""
-SHOWN = re.compile(r"\s*Name: torch\s*$")
-SHOWN_VERSION = re.compile(rf"\s*Version: {VERSION}")
 IMAGE = re.compile(r"\bpytorch/pytorch:(\d\.\d{1,2}\.\d{1,2})-cuda(\d\d\.\d)")
 CUDA = re.compile(
     r"(?:torch\.version\.cuda\W{1,5}|CUDA \(PyTorch\)\W{1,3}|pytorch-cuda\s?[= ]+|"
@@ -145,9 +144,7 @@ def _one(values: Iterable[str]) -> str | None:
 def _torch(lines: list[str]) -> str | None:
     stated = [m[1] for line in lines if not WISH.search(line)
               for pattern in TORCH for m in pattern.finditer(line)]  # fmt: skip
-    for name, version in pairwise(lines):
-        if SHOWN.match(name) and (match := SHOWN_VERSION.match(version)):
-            stated.append(match[1])
+    stated += [row.removeprefix("torch==") for row in shown(lines) if row.startswith("torch==")]
     stated = stated or [m[1] for line in lines if (m := IMAGE.search(line))]
     return _one(stated or (m[1] for line in lines if not WISH.search(line)
                            and (m := BUILD.match(line))))  # fmt: skip

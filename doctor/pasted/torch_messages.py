@@ -15,14 +15,17 @@ from doctor.errors.match import INFORMS, candidates, lines_of, table_of, with_me
 from doctor.facts.host import Reported
 from doctor.facts.interpreter import NO_CODE
 from doctor.facts.machine import Gpu
-from doctor.hardware.find import family_of
+from doctor.hardware.find import all_products, family_of
 from doctor.pasted.compilers import first_error
 from doctor.pasted.operators import last_operator
+from doctor.pasted.packages import NO_OPERATOR, wanted_vision
 from doctor.pasted.reading import Reading, gpu_named
 
 ARCHS = re.compile(
     r"current PyTorch install supports CUDA capabilities ((?:(?:sm|compute)_\w{2,5} ?)+)"
 )
+BUILT_FOR = re.compile(r"\s*(?:- )?(\d{1,2})\.(\d) which supports hardware CC\b")
+"""A row of the list that torch 2.11 prints instead."""
 BREAK = re.compile(r"(?<=\w) {20,}(?=\w)")
 """Where a narrow terminal broke a word and filled the line."""
 PREFIX = re.compile(
@@ -43,9 +46,11 @@ COUNTING = re.compile(
 """The number counts where the sentence behind it was cut off."""
 MENTIONED = re.compile(
     r"\b(?:(?:RTX|GTX) ?(?:PRO )?\d{4}(?: ?Ti| Super| D| Laptop)?|"
-    r"[ABHLVPT]\d{1,3}S?|K[48]0|GB\d{2,3}|GH200)\b"
+    r"[ABHLVPT]\d{1,3}S?|K[48]0|GB\d{2,3}|GH200|"
+    r"(?:(?<=Jetson )|(?<=Jetson AGX ))(?:Orin|Thor|Xavier))\b"
 )
 """Models as people write them."""
+GFX = re.compile(r"\bgfx\d{3,4}[0-9a-f]?\b")
 SHORT = re.compile(
     r"(?<![A-Za-z])(?:GTX|GPU|显卡[是为：:]?) ?([2-5]0[5-9]0)( ?Ti)?(?![A-Za-z\d]| ?[MG]i?B)",
     re.IGNORECASE,
@@ -138,8 +143,11 @@ ADDRESS = re.compile(r"\b(?:[\da-f]{4}:)?([\da-f]{2}:[\da-f]{2}\.\d)\b", re.IGNO
 OF_GPU = re.compile(r"nvidia|NVRM|amdgpu|nouveau|3D controller", re.IGNORECASE)
 PORT = re.compile(r"pcieport (?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d:?", re.IGNORECASE)
 DRIVEN = re.compile(r"\b(\w[\w-]{1,20}) (?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d:", re.IGNORECASE)
-IMPORT = re.compile(r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
-                    r"(?:/torch/|libtorch|'torch\.).{0,300})")  # fmt: skip
+IMPORT = re.compile(
+    r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
+    r"(?:/torch/|libtorch|'torch\.).{0,300}|"
+    r"(?:\S{1,200}/)?libtorch\w{0,20}\.so: undefined symbol: \w{1,200})"
+)
 SAYS = re.compile(
     r"error|exception|warn|fail|\bfatal\b|not compatible|no longer supports|"
     r"driver on your system|Unable to",
@@ -151,7 +159,7 @@ BARE = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception): {0,8}$")
 IN_WARNINGS = ("xformers-does-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
 """Rows of packages that only warn where they cannot work."""
 PYXIS = "slurmstepd: error: pyxis: container start failed"
-WITHOUT_ERROR = ("processor-lacks-instruction", "hip-memory-fault")
+WITHOUT_ERROR = ("processor-lacks-instruction", "hip-memory-fault", "xformers-does-not-fit")
 """Rows of lines in which no word says that they are an error."""
 RESOLVER = re.compile(r"pip's dependency resolver does not currently")
 """pip prints it of any package; `doctor.pasted.requirements` judges the lines below."""
@@ -174,7 +182,8 @@ GPU = re.compile(
 def read(lines: list[str]) -> Reading:
     """The first of each kind in the lines. They are no report by themselves."""
     gpu = next((match for line in lines if (match := GPU.match(line))), None)
-    archs = next((match[1] for line in lines if (match := ARCHS.search(line))), "")
+    archs = next((match[1] for line in lines if (match := ARCHS.search(line))), "").split()
+    archs = archs or [f"sm_{m[1]}{m[2]}" for line in lines if (m := BUILT_FOR.match(line))]
     import_error = next((match[1] for line in lines if (match := IMPORT.match(line))), None)
     if import_error is None and any(map(IMPORTING.search, lines)):
         import_error = next((match[1] for line in lines if (match := MISSING.match(line))), None)
@@ -201,8 +210,9 @@ def read(lines: list[str]) -> Reading:
         cudnn_error=_message(cudnn[1]) if cudnn else None,
         kfd_error=_message(kfd[1]) if kfd else None,
         amd=True if kfd or (cuda and cuda[0].id == "rocm-no-gpu") else None,
-        archs=tuple(archs.split()),
+        archs=tuple(dict.fromkeys(archs)),
         gpus=_gpus(gpu, lines if kernel or WITHOUT_CUDA in (cuda_error or "") else ()),
+        gfx=_gfx(lines) if kernel and "HIP error" in kernel[1] else (),
     )
     known = (archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
     return found if any(known) else Reading()
@@ -245,7 +255,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     ids = {cause.id for cause, _ in hits}
     better = {id for cause, _ in hits for id in cause.yields_to}
     raised = {line for name, line in pairwise(lines) if BARE.search(name)}
-    found, compiler = [], first_error(lines)
+    found, compiler, vision = [], first_error(lines), wanted_vision(lines)
     for cause, line in hits:
         informs = INFORMS.match(line) or LEVEL.match(line)
         is_quiet = informs and cause.id not in IN_WARNINGS
@@ -254,6 +264,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE or cause.id in WITHOUT_ERROR:
             added = compiler if cause.id == "extension-not-built" else ""
+            added = vision if NO_OPERATOR.search(line) else added
             found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE] + added))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()
@@ -314,6 +325,22 @@ def mentioned(lines: Sequence[str]) -> tuple[Gpu, ...]:
         named += [f"RTX {m[1]}{' Ti' * bool(m[2])}" for line in lines for m in SHORT.finditer(line)]
     models = {name for name in named if family_of(name)}
     return (gpu_named(0, models.pop()),) if len(models) == 1 else ()
+
+
+def _gfx(lines: Sequence[str]) -> tuple[str, ...]:
+    """The only architecture of AMD's that the lines name, or of the products in them."""
+    text = "\n".join(lines)
+    found = set(GFX.findall(text)) or {
+        known.family.gfx
+        for known in all_products()
+        if known.family.gfx and re.search(rf"\b{re.escape(_short(known.product.name))}\b", text)
+    }
+    return tuple(found) if len(found) == 1 else ()
+
+
+def _short(name: str) -> str:
+    """As people write it: RX 7600, MI300X, 8060S."""
+    return re.sub(r"^(?:Radeon|Instinct) | Graphics$", "", name)
 
 
 def _first(lines: Sequence[str], ids: Sequence[str]) -> tuple[Cause, str] | None:

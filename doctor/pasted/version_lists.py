@@ -13,8 +13,8 @@ from doctor.facts.machine import Gpu
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of, system_of
 
 ROW = re.compile(
-    r"\s*(?:\|\s*)?[`*]{0,3}([A-Za-z][\w .,/+-]{0,40}?)[`*]{0,3}( version)?"
-    r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3}(\S.{0,160}?)[`*|\s]{0,6}$",
+    r"\s*(?:\|\s*)?[`*]{0,3}([A-Za-z][\w .,/+-]{0,40}?(?:\(s\))?)[`*]{0,3}( version)?"
+    r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3}(\S.{0,260}?)[`*|\s]{0,6}$",
     re.IGNORECASE,
 )
 """Label and value: "- `transformers` version: 4.57.1", "| GPU | RTX 5090 |"."""
@@ -30,6 +30,7 @@ TORCH = ("pytorch version", "torch version", "pytorch", "torch", "pytorch.versio
 AVAILABLE = ("cuda available", "rocm available", "is cuda available", "pytorch.cuda")
 NAMES = (
     "gpu type", "gpu model", "gpu name", "gpu", "gpus", "device", "cuda device", "gpu.name",
+    "cuda device(s)",
 )  # fmt: skip
 DRIVERS = (
     "cuda driver version", "nvidia driver version", "nvidia driver", "driver version", "driver",
@@ -77,7 +78,7 @@ def read(lines: list[str]) -> Reading:
         gpus = _gpus({"gpu": asked[1]})
     driver = next((m[1] for label in DRIVERS if (m := DRIVER.match(values.get(label, "")))), None)
     platform = next((values[label] for label in PLATFORMS if label in values), None)
-    about = [gpus, driver, platform and _is_platform(platform), "cuda available" in values]
+    about = [gpus, driver, platform and _is_platform(platform), values.keys() & {*AVAILABLE}]
     if torch is None or not any(about):
         return Reading()
     hip = hip_of(torch) or _hip(values)
@@ -178,12 +179,13 @@ def _gpus(values: dict[str, str]) -> tuple[Gpu, ...]:
             numbered |= dict.fromkeys(_indices(match[1]), value)
     if not numbered:
         named = next((values[label] for label in NAMES if label in values), "")
-        match = COUNT.match(named)
-        if not match or not KNOWN_GPU.search(match[2]):
-            return ()
-        stated = match[1] or match[3] or values.get("gpu number", "1")
-        count = min(int(stated), MOST_GPUS) if re.fullmatch(r"\d{1,4}", stated) else 1
-        numbered = dict.fromkeys(range(count), _name(match[2]))
+        match, names = COUNT.match(named), named.split(", ")
+        if len(names) > 1 and all(map(KNOWN_GPU.search, names)):
+            numbered = dict(enumerate(map(_name, names)))
+        elif match and KNOWN_GPU.search(match[2]):
+            stated = match[1] or match[3] or values.get("gpu number", "1")
+            count = min(int(stated), MOST_GPUS) if re.fullmatch(r"\d{1,4}", stated) else 1
+            numbered = dict.fromkeys(range(count), _name(match[2]))
     return tuple(
         _gpu(index, numbered[index], capabilities.get(index))
         for index in sorted(numbered)[:MOST_GPUS]

@@ -209,15 +209,18 @@ def _leading(findings: Sequence[Finding]) -> Finding:
 
 
 def _first_fix(findings: Sequence[Finding]) -> str:
-    """The code of the first one, or of one that leads, and the first sentence of its fix, with a
-    place or without a cause also the second; of an error with several causes the error."""
+    """The code of the first one, or of one that leads with its cause, and the first sentence of its
+    fix, with a place or without a cause also the second; of an error with several causes the
+    error."""
     first = _leading(findings)
     line = first.fix.split("\n")[0]
     if line == SEVERAL:
         return _observed(first)
     sentences = re.split(r"(?<=\.) ", line)
     sentence = " ".join(sentences[: 1 + line.startswith(NEEDS_MORE)]).rstrip(".:")
-    return f"{first.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
+    cause = next(iter(first.verdict.causes), "") if first.check.leads else ""
+    name = f"{cause} ({first.check.code})" if cause else first.check.code
+    return f"{name}: {shorten(sentence, 240, placeholder=' ...')}"
 
 
 def _observed(finding: Finding) -> str:

@@ -193,7 +193,7 @@ def test_an_error_of_the_job_alone_is_a_note_and_the_headline() -> None:
     found = findings(text)["DRV003"]
     assert (found.status, found.owner) == (Status.NOTE, Owner.JOB)
     assert Report(facts, findings_of(facts), "fail").verdict_line.startswith(
-        "UNKNOWN with a note: DRV003"
+        "UNKNOWN with a note: cuda-oom (DRV003)"
     )
 
 

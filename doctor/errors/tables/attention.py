@@ -27,7 +27,8 @@ ROWS = (
                     "index (--index-url https://download.pytorch.org/whl/cu121 for +cu121); "
                     "reinstalling xformers changes nothing.",
                 ("python -m pip uninstall torch torchvision torchaudio",)),
-            Wording(r"xFormers can't load C\+\+/CUDA extensions|xFormers was built for",
+            Wording(r"xFormers can't load C\+\+/CUDA extensions|xFormers was built for|"
+                "xFormers wasn't build with CUDA support",
                 "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built "
                     "for: PyTorch 2.3.0+cu121 with CUDA 1201 (you have 2.1.0+cu121)",
                 "xformers was compiled for another torch than the one installed, so that its "

@@ -98,6 +98,18 @@ ROWS = (
                 owner=Owner.ENVIRONMENT,
                 more=("INFO:    Could not find any nv files on this host!",
                     "ERROR: No supported GPU(s) detected to run this container")),
+            Wording(r"exec: ..?nvidia-smi..?: executable file not found",
+                'error during container init: exec: "nvidia-smi": executable file not found in '
+                "$PATH: unknown",
+                "Images have no nvidia-smi: NVIDIA's runtime mounts it from the host, and this "
+                "container was started without that runtime.",
+                "Start it with the GPUs: docker run --gpus all; in Kubernetes a limit "
+                "nvidia.com/gpu: 1 and, where nvidia is not the default runtime, "
+                "runtimeClassName: nvidia. If it was, configure the toolkit on the node: sudo "
+                "nvidia-ctk runtime configure --runtime=containerd (docker: its name), then "
+                "restart the engine.",
+                ("sudo nvidia-ctk runtime configure --runtime=containerd",
+                    "sudo systemctl restart containerd")),
             Wording(r"could not select device driver|unknown or invalid runtime name: nvidia|"
                 r"nvidia-container-runtime\S{0,40}: executable file not found|"
                 r"nvidia-container-cli: (?:initialization|mount|detection|ldcache|device) error",

@@ -41,6 +41,14 @@ ROWS = (
             "result is the same.",
         fix="", role="harmless", sources=("torch-recompute",),
     ),
+    Cause(id="newer-gpu-of-same-major",
+        messages=(r"which is of cuda capability (?:12\.1|10\.3)\b",),
+        examples=("Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.",),
+        why="Code for 12.0 runs on GB10 (12.1), and code for 10.0 on B300 (10.3): torch before "
+            "2.11 warns of the number alone. The build is missing code only where "
+            "torch.cuda.get_arch_list() has no sm_120 (sm_100).",
+        fix="", role="harmless", sources=("pytorch-172629",),
+    ),
     Cause(id="adapter-driver-not-installed",
         refines=("library-does-not-fit",),
         messages=(r"libibverbs: Warning: couldn't (?:open|load) ",),

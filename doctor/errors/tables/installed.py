@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 CHECK = ("python -m pip check", "python -m pip list | grep -iE 'torch|nvidia|triton'")
 
@@ -129,11 +129,33 @@ ROWS = (
             "is of another version than its name: go back to the release before it.",
         commands=("modinfo -F version nvidia; cat /proc/driver/nvidia/version",
             "ldconfig -p | grep libnvidia-ml; dkms status"),
+        wordings=(
+            Wording(r"module that is loaded is \d",
+                "the module that is loaded is 470.103.01, the driver's libraries are 470.63.01 as "
+                    "on the disk",
+                "The start of the system loads a kernel module of another release than the one on "
+                    "the disk, which is left in the initramfs or in another directory of modules.",
+                "Rebuild the initramfs with the module on the disk, then reboot: sudo "
+                    "update-initramfs -u -k all (Debian, Ubuntu), or sudo dracut --regenerate-all "
+                    "--force (RHEL, Fedora, SUSE). If the loaded one stays, remove its file: "
+                    "modinfo -n nvidia.",
+                commands=("cat /proc/driver/nvidia/version; modinfo -F version nvidia",),
+                sources=("nvidia-driver-g06-25",)),
+        ),
         sources=("driver-mismatch",), owner=Owner.ENVIRONMENT, next_check="DRV001"),
     Cause(id="torchvision-code-missing",
         messages=(r"and torchvision \S{1,30} are of one release, and its compiled part",),
         examples=("torch 2.9.0+cpu and torchvision 0.24.0 are of one release, and its compiled "
             "part did not load",),
+        wordings=(
+            Wording("compiled part did not load in torch.hub",
+                "torch 2.7.1 and torchvision 0.22.1 are of one release, and its compiled part did "
+                    "not load in torch.hub",
+                "torch.hub imports the sources of pytorch/vision, which have no compiled part, in "
+                    "place of the installed torchvision.",
+                "Take the model from the installed package, as torchvision.models.resnet50(weights="
+                    "'DEFAULT'), instead of torch.hub. Both packages fit each other."),
+        ),
         why="The releases belong together, so the compiled part of torchvision is of another build "
             "(+cpu beside PyPI's own), or Python imports its sources, as torch.hub does with "
             "pytorch/vision, instead of the installed package.",
