@@ -31,6 +31,45 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             "another dimension",
         ),
         ("IndexError: Target 255 is out of bounds.", "", "256 classes"),
+        (ARGUMENT.format("forward", "num_items_in_batch"), "accepts_loss_kwargs", "Instead of"),
+        (
+            "ImportError: cannot import name 'amp' from 'apex' (/opt/site-packages/apex/a.py)",
+            "upgrade transformers",
+            "install -U apex",
+        ),
+        (
+            "AttributeError: 'DeepSpeedZeroOptimizer_Stage3' object has no attribute 'train'",
+            "install -U accelerate",
+            "",
+        ),
+        (
+            "AttributeError: 'DeepSpeedEngine' object has no attribute 'train_all'",
+            "",
+            "install -U accelerate",
+        ),
+        (
+            "MisconfigurationException: `ModelCheckpoint(monitor='val/nll_dec')` could not find "
+            "the monitored key in the returned metrics: ['lr', 'val/z std', 'val/nll_decoder']",
+            "one that is (val/nll_decoder)",
+            "",
+        ),
+        (
+            "MisconfigurationException: `ModelCheckpoint(monitor='acc')` could not find the "
+            "monitored key in the returned metrics: ['lr-AdamW/pg1', 'loss', 'epoch']",
+            "one that is (lr-AdamW/pg1, loss, epoch)",
+            "",
+        ),
+        (
+            "Detected mismatch between collectives on ranks. Rank 0 is running collective: "
+            "CollectiveFingerPrint(SequenceNumber=7, OpType=ALLGATHER, TensorShape=[1]), but Rank "
+            "5 is running collective: CollectiveFingerPrint(SequenceNumber=9, OpType=REDUCE)",
+            "rank 5 in collective 9, REDUCE",
+            "",
+        ),
+        ("RuntimeError: Parent directory out/a does not exist.", "mkdir -p out/a ", ""),
+        ("No module named 'transformer_engine'", '"transformer_engine[pytorch]"', ""),
+        ("DataLoader worker (pid 7) is killed by signal: Segmentation fault.", "spawn", ""),
+        ("Segmentation fault (core dumped)", "", "spawn"),
         (WAITED.format(1), "NCCL_P2P_DISABLE=1", ""),
         (WAITED.format(12), "", "NCCL_P2P_DISABLE=1"),
         (

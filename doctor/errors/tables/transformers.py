@@ -150,7 +150,8 @@ ROWS = (
     ),
     Cause(id="lightning-module",
         refines=("settings-refused", "api-changed", "attribute-missing"),
-        errors=("AttributeError", "KeyError", "RuntimeError", "MisconfigurationException"),
+        errors=("AttributeError", "KeyError", "RuntimeError", "ValueError",
+            "MisconfigurationException"),
         wordings=(
             Wording(r"'AttributeDict' object has no attribute|Missing attribute \"",
                 'AttributeError: Missing attribute "lr"',
@@ -158,13 +159,15 @@ ROWS = (
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
                 "__init__ take that name as an argument."),
             Wording("`model` must be a `LightningModule`|selected an invalid strategy name: "
-                "`strategy=<",
+                r"`strategy=<|ValueError\b.{0,4}Expected a parent",
                 "TypeError: `model` must be a `LightningModule` or "
                 "`torch._dynamo.OptimizedModule`, got `Net`",
                 "Modules of lightning (lightning.pytorch) and of pytorch_lightning are different "
                 "classes, and the program imports from both; or the model is a plain nn.Module.",
                 "Import everything from one: import lightning as L, L.LightningModule and "
-                "L.Trainer; look also where callbacks and libraries import from."),
+                "L.Trainer; look also where callbacks and libraries import from. A logger belongs "
+                "in logger=, not in callbacks.",
+                more=("ValueError: Expected a parent",)),
             Wording("can't create new processes if CUDA is already initialized",
                 "RuntimeError: Lightning can't create new processes if CUDA is already "
                 "initialized.",
