@@ -83,8 +83,8 @@ SAID: tuple[Said, ...] = (
     (
         "file-missing",
         r"Parent directory (?P<path>[^\n]{1,300}?) does not exist",
-        "mkdir -p {path} before the training: torch.save makes no directories (Windows: nor does "
-        "it find a path with letters outside of ASCII).",
+        "Create {path} before the training (mkdir -p): torch.save makes no directories, and on "
+        "Windows it finds no path with letters outside of ASCII.",
     ),
     (
         "segmentation-fault",
@@ -121,8 +121,8 @@ SAID: tuple[Said, ...] = (
     (
         "attribute-missing api-changed",
         r"'(?P<name>DeepSpeed\w*Optimizer\w*)' object has no attribute '(?:train|eval)'",
-        "transformers asks {name} for what accelerate 0.34 and newer give it: "
-        "python -m pip install -U accelerate transformers.",
+        "transformers calls train() of the optimizer, which the installed accelerate hands on to "
+        "{name} as it is: python -m pip install -U accelerate transformers.",
     ),
     (
         "name-not-in-package",
@@ -428,6 +428,24 @@ SAID: tuple[Said, ...] = (
         "locked-memory-limit nccl-system-error",
         r"max locked memory \(kbytes, -l\) (?P<limit>\d+)",
         "The log shows the limit of locked memory: {limit} KiB.",
+    ),
+    (
+        "package-version-refused",
+        r"is used but incompatible\. Please install (?P<wanted>mm\w+>=[\w.]+, ?<=?[\w.]*\w)",
+        'mim install "{wanted}" (python -m pip install openmim for mim).',
+    ),
+    (  # versions as tuples: before mmcv 2
+        "package-version-refused",
+        r"Please install mmcv>=\((?P<one>\d+), (?P<minor>\d+), (?P<patch>\d+)[^)]{0,20}\), "
+        r"(?P<less><=?)\((?P<other>\d+), (?P<below>\d+), (?P<last>\d+)",
+        'mim install "mmcv-full>={one}.{minor}.{patch},{less}{other}.{below}.{last}" '
+        "(python -m pip install openmim for mim).",
+    ),
+    (
+        "value-over-limit",
+        r"Label values must be <= vocab_size: (?P<size>\d+)",
+        "The head has {size} classes, and the tokenizer more: load the model with "
+        "vocab_size=len(processor.tokenizer).",
     ),
     (
         "package-version-refused",

@@ -66,10 +66,23 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             "rank 5 in collective 9, REDUCE",
             "",
         ),
-        ("RuntimeError: Parent directory out/a does not exist.", "mkdir -p out/a ", ""),
+        ("RuntimeError: Parent directory out/a does not exist.", "Create out/a before", ""),
         ("No module named 'transformer_engine'", '"transformer_engine[pytorch]"', ""),
         ("DataLoader worker (pid 7) is killed by signal: Segmentation fault.", "spawn", ""),
         ("Segmentation fault (core dumped)", "", "spawn"),
+        (
+            "AssertionError: MMCV==2.2.0 is used but incompatible. Please install mmcv>=2.0.0rc4, "
+            "<2.2.0.",
+            'install "mmcv>=2.0.0rc4, <2.2.0"',
+            "",
+        ),
+        (
+            "AssertionError: MMCV==1.6.0 is used but incompatible. Please install mmcv>=(1, 3, 13, "
+            "0, 0, 0), <=(1, 5, 0, 0, 0, 0).",
+            'install "mmcv-full>=1.3.13,<=1.5.0"',
+            "",
+        ),
+        ("ValueError: Label values must be <= vocab_size: 29", "has 29 classes", ""),
         (WAITED.format(1), "NCCL_P2P_DISABLE=1", ""),
         (WAITED.format(12), "", "NCCL_P2P_DISABLE=1"),
         (
