@@ -82,6 +82,11 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             'install "mmcv-full>=1.3.13,<=1.5.0"',
             "",
         ),
+        (
+            "NotImplementedError: Support for `training_epoch_end` has been removed in v2.0.0.",
+            "pytorch-lightning<2",
+            "save_hyperparameters",
+        ),
         ("ValueError: Label values must be <= vocab_size: 29", "has 29 classes", ""),
         (WAITED.format(1), "NCCL_P2P_DISABLE=1", ""),
         (WAITED.format(12), "", "NCCL_P2P_DISABLE=1"),

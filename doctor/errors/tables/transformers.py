@@ -151,8 +151,18 @@ ROWS = (
     Cause(id="lightning-module",
         refines=("settings-refused", "api-changed", "attribute-missing"),
         errors=("AttributeError", "KeyError", "RuntimeError", "ValueError",
-            "MisconfigurationException"),
+            "NotImplementedError", "MisconfigurationException"),
         wordings=(
+            Wording(r"Support for `\w{1,40}_epoch_end` has been removed|"
+                r"`LightningModule\.\w{1,60}` hook was removed",
+                "NotImplementedError: Support for `validation_epoch_end` has been removed in "
+                "v2.0.0.",
+                "The module has a hook of Lightning 1, which the installed release refuses.",
+                "python -m pip install \"pytorch-lightning<2\" for code that you do not maintain. "
+                "Else rename it to the hook of the message, which gets no outputs: append those "
+                "of each step to a list of the module, and clear it there.",
+                ("python -m pip show pytorch-lightning lightning",), owner=Owner.ENVIRONMENT,
+                more=("The `LightningModule.on_epoch_end` hook was removed in v1.8.",)),
             Wording(r"'AttributeDict' object has no attribute|Missing attribute \"",
                 'AttributeError: Missing attribute "lr"',
                 "The value is not among the saved hyperparameters of the LightningModule.",
