@@ -18,6 +18,7 @@ from doctor.errors.replacements import (
 )
 from doctor.errors.said_rows import SAID
 
+OF_EVALUATION = re.compile("val|test")
 MOST_NAMES = 200
 """Logged names that are compared with one that was not logged."""
 
@@ -50,8 +51,9 @@ def _ending(wheel: str, major: str) -> str:
 
 
 def _nearest(name: str, names: list[str]) -> str:
-    """The names that resemble this one; the first ones where none does."""
-    return ", ".join(difflib.get_close_matches(name, names[:MOST_NAMES], 3) or names[:6])
+    """The names that resemble this one; where none does, the first ones of an evaluation."""
+    near = difflib.get_close_matches(name, names[:MOST_NAMES], 3)
+    return ", ".join(near or sorted(names, key=lambda each: not OF_EVALUATION.search(each))[:6])
 
 
 def _derived(groups: dict[str, str]) -> dict[str, str]:

@@ -55,8 +55,8 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
         ),
         (
             "MisconfigurationException: `ModelCheckpoint(monitor='acc')` could not find the "
-            "monitored key in the returned metrics: ['lr-AdamW/pg1', 'loss', 'epoch']",
-            "one that is (lr-AdamW/pg1, loss, epoch)",
+            "monitored key in the returned metrics: ['lr-AdamW/pg1', 'loss', 'val_mAP']",
+            "one that is (val_mAP, lr-AdamW/pg1, loss)",
             "",
         ),
         (
