@@ -87,8 +87,9 @@ SAID: tuple[Said, ...] = (
         "Windows it finds no path with letters outside of ASCII.",
     ),
     (
-        "segmentation-fault",
-        r"[Ss]egmentation fault encountered in (?P<name>worker)|(?P<loader>DataLoader worker) \(",
+        "segmentation-fault dataloader-worker-killed",
+        r"[Ss]egmentation fault encountered in worker|DataLoader worker \([^)\n]{1,200}\) is killed "
+        r"by signal: Segm",
         "It is a worker of the DataLoader, and num_workers=0 goes on without one. Libraries that "
         "were used before the fork crash there: call cv2.setNumThreads(0) first, open readers "
         "(decord, h5py, lmdb) within the worker, or set multiprocessing_context='spawn'.",

@@ -314,7 +314,7 @@ def test_a_wait_until_the_limit_after_the_end_is_a_failure_and_a_teardown_is_non
     assert found.status is Status.FAIL
     assert "The training had ended" in found.fix
     assert "The training had ended" not in findings(read(log=waited))["nccl-timeout"].fix
-    ended = "[rank1]: torch.distributed.DistBackendError: NCCL error: remote process exited\n"
+    ended = "Segmentation fault (core dumped)\n"
     assert Status.FAIL not in problems(read(log=SUMMARY + ended)).values()
 
 

@@ -67,9 +67,14 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             "",
         ),
         ("RuntimeError: Parent directory out/a does not exist.", "Create out/a before", ""),
-        ("No module named 'transformer_engine'", '"transformer_engine[pytorch]"', ""),
+        (
+            "ModuleNotFoundError: No module named 'transformer_engine'",
+            '"transformer_engine[pytorch]"',
+            "",
+        ),
         ("DataLoader worker (pid 7) is killed by signal: Segmentation fault.", "spawn", ""),
         ("Segmentation fault (core dumped)", "", "spawn"),
+        ("DataLoader worker (pid 7) is killed by signal: Killed.", "", "spawn"),
         (
             "AssertionError: MMCV==2.2.0 is used but incompatible. Please install mmcv>=2.0.0rc4, "
             "<2.2.0.",
