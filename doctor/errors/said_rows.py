@@ -88,8 +88,8 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "segmentation-fault dataloader-worker-killed",
-        r"[Ss]egmentation fault encountered in worker|DataLoader worker \([^)\n]{1,200}\) is killed "
-        r"by signal: Segm",
+        r"[Ss]egmentation fault encountered in worker|DataLoader worker \([^)\n]{1,200}\) is "
+        r"killed by signal: Segm",
         "It is a worker of the DataLoader, and num_workers=0 goes on without one. Libraries that "
         "were used before the fork crash there: call cv2.setNumThreads(0) first, open readers "
         "(decord, h5py, lmdb) within the worker, or set multiprocessing_context='spawn'.",

@@ -57,7 +57,8 @@ ROWS = (
             r"[`'\"]?\w{1,40}[`'\"]? across ranks is zero",),
         examples=("`Trainer.fit` stopped: No training batches.",),
         wordings=(
-            Wording(r"No data found\. Please verify arguments|(?<![\d.])0 train images with repeating",
+            Wording(r"No data found\. Please verify arguments|(?<![\d.])0 train images with "
+                "repeating",
                 "0 train images with repeating.",
                 "sd-scripts found no image: it reads directories whose names begin with a number "
                 "of repeats, below train_data_dir.",
