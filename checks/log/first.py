@@ -32,12 +32,17 @@ from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log, LogEvent
 from doctor.judge.check import Verdict, fail
 from doctor.judge.place import Place
+from doctor.log.collector import ENDED
 
 MOST_PLACES = 20
 """Places of consequences that a finding lists."""
 STOPPED = ("interrupted", "killed-sigterm")
 """Classes of lines with which a run ends that somebody gave up."""
 ENDED_FROM_OUTSIDE = (*STOPPED, "scheduler-ended")
+AT_THE_END = (
+    "The training had ended: the rank waits in what comes after it, which all ranks must enter: "
+    "the last save (a full state dict of FSDP or ZeRO-3 gathers from every rank) or evaluation."
+)
 NOT_SHOWN = "not shown to be of the same run"
 MISSING = "file-missing"
 OF_HOST_MEMORY = ("killed-sigkill", "dataloader-worker-killed", "host-out-of-memory")
@@ -96,7 +101,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     return fail(
         message,
         *commands_of(named, event),
-        fix=joined(fix, _of_other_node(row, log)),
+        fix=joined(AT_THE_END * _after_the_end(row, event), fix, _of_other_node(row, log)),
         owner=fitted(named, text_of(event)).owner,
         retry="fix" if lost else "" if unclear else restarts.outlook(named, event, log),
         places=places[: MOST_PLACES + 1],
@@ -104,6 +109,10 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         sources=decision.cause.sources if decision else named.sources if named is not row else (),
         also=also_of(fitted(each, text_of(event)) for each in causes[1:]),
     )
+
+
+def _after_the_end(row: Cause, event: LogEvent) -> bool:
+    return row.id == TIMEOUT and ENDED in event.groups
 
 
 def _of_other_node(row: Cause, log: Log) -> str:

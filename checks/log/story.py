@@ -26,6 +26,8 @@ TEARDOWN = frozenset(
     ("crash", "consequence", "summary", "interrupted", "scheduler-ended", "nccl-error")
 )
 """Roles and rows of what processes print when they are ended."""
+WAITED = "ran"
+"""Group of a line that says how long a collective was waited for."""
 LOST, KILLED = "peer-lost", "killed-sigkill"
 ENDS_OTHERS = "Forcefully terminating all other processes"
 """What a launcher writes before it kills the processes that have not failed."""
@@ -112,6 +114,8 @@ def _story_of(same: Same) -> Story:
     )
 
 
+PROBE = re.compile(r"_?is_\w{1,40}_available")
+"""A function that asks whether a package is there, and prints the traceback that says no."""
 ON_THE_CPU, WARNED = ("driver-too-old",), "UserWarning: CUDA initialization"
 OF_GPU = re.compile(
     r"cuda|gpu|nvidia|nvml|nccl|triton|device|accelerator|bf16|fp16|half", re.IGNORECASE
@@ -127,7 +131,9 @@ before an adapter is added."""
 
 def _is_settled(event: LogEvent, log: Log) -> bool:
     """Whether a later line says that what a warning asks for was done, and steps followed; or a
-    program went on without its GPU, and failed of something else."""
+    program went on without its GPU or without a package, and failed of something else."""
+    if PROBE.fullmatch(event.groups.get("functions", "")):
+        return True
     if event.name in ON_THE_CPU and WARNED in event.text and _fails_by_itself(event, log):
         return True
     after = [each for each in log.stated if each.path == event.path and each.line > event.line]
@@ -162,8 +168,9 @@ def _raised(event: LogEvent) -> str:
 
 
 def is_overcome(event: LogEvent) -> bool:
-    """Whether steps were logged after it, or it only took down a run that had ended well."""
-    tears_down = role(event) in TEARDOWN or event.name in TEARDOWN
+    """Whether steps were logged after it, or it only took down a run that had ended well: not a
+    watchdog's report, which comes after a wait of minutes."""
+    tears_down = (role(event) in TEARDOWN or event.name in TEARDOWN) and WAITED not in event.groups
     return event.recovered or (ENDED in event.groups and tears_down)
 
 

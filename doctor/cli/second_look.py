@@ -99,6 +99,8 @@ def _named(text: str, result: FileResult) -> Iterator[LogEvent]:
     """The lines that have the message of a row that is no class."""
     lines = text.splitlines()
     for row, line in lines_of(lines, BY_ID_OF_NO_CLASS):
+        if any(each.role == "harmless" for each in with_message(line)):
+            continue
         shown = excerpt(line)
         number = lines.index(line) + 1
         ends = FAILS.search(line) and not INFORMS.search(line)

@@ -4,6 +4,7 @@ new name of an argument."""
 from __future__ import annotations
 
 PACKAGES = {
+    "transformer_engine": '"transformer_engine[pytorch]" --no-build-isolation',
     "transformer_engine_torch": '"transformer_engine[pytorch]" --no-build-isolation',
     "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "PIL": "pillow", "yaml": "pyyaml",
     "skimage": "scikit-image", "dotenv": "python-dotenv", "attr": "attrs",
@@ -61,8 +62,8 @@ RENAMED = {
     "use_flash_attention_2": 'attn_implementation="flash_attention_2"', "torch_dtype": "dtype=",
     "dtype": "torch_dtype= in transformers below 4.56", "use_auth_token": "token=",
     "ignore_mismatched_size": "ignore_mismatched_sizes=", "bnb_config": "quantization_config=",
-    "processing_class": "tokenizer= in transformers below 4.46",
-    "eval_strategy": "evaluation_strategy= in transformers below 4.41",
+    "processing_class": "tokenizer= in transformers below 4.46; or upgrade it",
+    "eval_strategy": "evaluation_strategy= in transformers below 4.41; or upgrade it",
     "gpus": "accelerator='gpu', devices=", "tpu_cores": "accelerator='tpu', devices=",
     "progress_bar_refresh_rate": "a callback, TQDMProgressBar(refresh_rate=...)",
     "checkpoint_callback": "enable_checkpointing=", "resume_from_checkpoint":
@@ -79,8 +80,6 @@ RENAMED = {
     "offload_index": "a newer accelerate, python -m pip install -U accelerate",
     "config": "the release of transformers that the code was written for: its classes take config "
     "since 4.4x",
-    "num_items_in_batch": "an argument that transformers since 4.46 passes to compute_loss: add "
-    "num_items_in_batch=None to your compute_loss, and **kwargs to forward if it is refused there",
 }  # fmt: skip
 """Argument -> what takes its place."""
 OWNERS = {

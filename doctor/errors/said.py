@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 
@@ -16,6 +17,10 @@ from doctor.errors.replacements import (
     WHEELS,
 )
 from doctor.errors.said_rows import SAID
+
+OF_EVALUATION = re.compile("val|test")
+MOST_NAMES = 200
+"""Logged names that are compared with one that was not logged."""
 
 
 def sentence(id: str, text: str) -> str:
@@ -45,6 +50,12 @@ def _ending(wheel: str, major: str) -> str:
     return "-cu12 (-cu11 or -cu13 for a torch of these)" if wheel in OF_ANY_CUDA else "-cu12"
 
 
+def _nearest(name: str, names: list[str]) -> str:
+    """The names that resemble this one; where none does, the first ones of an evaluation."""
+    near = difflib.get_close_matches(name, names[:MOST_NAMES], 3)
+    return ", ".join(near or sorted(names, key=lambda each: not OF_EVALUATION.search(each))[:6])
+
+
 def _derived(groups: dict[str, str]) -> dict[str, str]:
     """What follows from the words of the text, where it is known."""
     words: dict[str, str] = {}
@@ -61,6 +72,8 @@ def _derived(groups: dict[str, str]) -> dict[str, str]:
         words["cuda"] = f"{int(driver) // 1000}.{int(driver) % 1000 // 10}"
     if label := groups.get("label"):
         words["classes"] = str(int(label) + 1)
+    if names := re.findall(r"[\w/.@:-]+(?: [\w@-]+)*", groups.get("valid", "")):
+        words["near"] = _nearest(groups["name"], names)
     method = groups.get("method", "").removesuffix("_")
     words["operand"] = f"Operands of {method}" if method else "Operands"
     return words

@@ -81,6 +81,20 @@ SAID: tuple[Said, ...] = (
         "preprocess_data.py writes.",
     ),
     (
+        "file-missing",
+        r"Parent directory (?P<path>[^\n]{1,300}?) does not exist",
+        "Create {path} before the training (mkdir -p): torch.save makes no directories, and on "
+        "Windows it finds no path with letters outside of ASCII.",
+    ),
+    (
+        "segmentation-fault dataloader-worker-killed",
+        r"[Ss]egmentation fault encountered in worker|DataLoader worker \([^)\n]{1,200}\) is "
+        r"killed by signal: Segm",
+        "It is a worker of the DataLoader, and num_workers=0 goes on without one. Libraries that "
+        "were used before the fork crash there: call cv2.setNumThreads(0) first, open readers "
+        "(decord, h5py, lmdb) within the worker, or set multiprocessing_context='spawn'.",
+    ),
+    (
         "segmentation-fault",
         r"exitcode {0,6}: -(?P<signal>8)\b|(?P<name>Floating point exception|SIGFPE)",
         "A division by 0 of whole numbers in native code. On an H20 it is cuBLAS 12.4.5 or older: "
@@ -108,6 +122,29 @@ SAID: tuple[Said, ...] = (
         "In transformers 4 every configuration had {name}, since 5 only those that state it, and "
         "a model's own code of that time fails: install transformers<5, a newer revision of the "
         "model's repository, or set config.{name} before the model is made.",
+    ),
+    (
+        "registry-import-failed",
+        r"Failed to import (?P<name>mm[\w.]{1,200}), please",
+        "python -c 'import {name}' prints the error to fix.",
+    ),
+    (
+        "registry-scope-missing",
+        r"registry with scope \"(?P<name>\w+)\"",
+        "Install {name} into this environment, and let the configuration import it: "
+        "custom_imports = dict(imports=['{name}']).",
+    ),
+    (
+        "attribute-missing api-changed",
+        r"'(?P<name>DeepSpeed\w*Optimizer\w*)' object has no attribute '(?:train|eval)'",
+        "transformers calls train() of the optimizer, which the installed accelerate hands on to "
+        "{name} as it is: python -m pip install -U accelerate transformers.",
+    ),
+    (
+        "name-not-in-package",
+        r"cannot import name '(?P<name>amp)' from 'apex' \((?!unknown)",
+        "apex of 2025 has no {name} any more: upgrade transformers (4.53 or newer does without it) "
+        "or the package of the frame above, or python -m pip uninstall apex.",
     ),
     (
         "name-not-in-package",
@@ -141,9 +178,9 @@ SAID: tuple[Said, ...] = (
     (
         "monitored-metric-missing",
         r"(?:metric `|monitor=')(?P<name>[\w/.-]+)[`']\)?`? .{0,160}?(?:following: |metrics: \[)"
-        r"(?P<valid>[^\]\n]{1,200})",
-        "{name} is not among the logged names: {valid}. Monitor one of these, or log it under "
-        "that name.",
+        r"(?P<valid>[^\]\n]{1,2000})",
+        "{name} is not among the logged names: monitor one that is ({near}), or log it under that "
+        "name.",
     ),
     (
         "cuda-toolkit-mismatch",
@@ -226,6 +263,25 @@ SAID: tuple[Said, ...] = (
         r"model type `(?P<name>[\w.-]+)`|KeyError: '(?P<type>(?:(?:qwen|llama|gemma|phi|glm)\d|"
         r"mistral|mixtral|deepseek_v\d|minicpm|internvl)\w*)'",
         "The type is newer than the installed transformers: python -m pip install -U transformers.",
+    ),
+    (
+        "collective-mismatch",
+        r"Rank (?P<one>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber="
+        r"(?P<number>\d+),? ?OpType=(?P<op>\w+).{0,900}?but Rank (?P<other>\d+) is running "
+        r"collective: CollectiveFingerPrint\(SequenceNumber=(?P<behind>\d+),? ?OpType=(?P<its>\w+)",
+        "Rank {one} is in collective {number}, {op}, and rank {other} in collective {behind}, "
+        "{its}: the logs of these two say where their paths part.",
+    ),
+    (
+        "collective-mismatch",
+        r"your (?P<name>LightningModule) has parameters that were not used",
+        'Trainer(strategy="ddp_find_unused_parameters_true") trains the {name} as it is.',
+    ),
+    (
+        "argument-of-another-release",
+        r"forward\(\) got an unexpected keyword argument '(?P<name>num_items_in_batch)'",
+        "Set accepts_loss_kwargs = False on the model before the Trainer is made, or let its "
+        "forward take **kwargs; a class of transformers itself: upgrade transformers.",
     ),
     (
         "argument-of-another-release api-changed call-arguments",
@@ -407,6 +463,24 @@ SAID: tuple[Said, ...] = (
         "locked-memory-limit nccl-system-error",
         r"max locked memory \(kbytes, -l\) (?P<limit>\d+)",
         "The log shows the limit of locked memory: {limit} KiB.",
+    ),
+    (
+        "package-version-refused",
+        r"is used but incompatible\. Please install (?P<wanted>mm\w+>=[\w.]+, ?<=?[\w.]*\w)",
+        'mim install "{wanted}" (python -m pip install openmim for mim).',
+    ),
+    (  # versions as tuples: before mmcv 2
+        "package-version-refused",
+        r"Please install mmcv>=\((?P<one>\d+), (?P<minor>\d+), (?P<patch>\d+)[^)]{0,20}\), "
+        r"(?P<less><=?)\((?P<other>\d+), (?P<below>\d+), (?P<last>\d+)",
+        'mim install "mmcv-full>={one}.{minor}.{patch},{less}{other}.{below}.{last}" '
+        "(python -m pip install openmim for mim).",
+    ),
+    (
+        "value-over-limit",
+        r"Label values must be <= vocab_size: (?P<size>\d+)",
+        "The head has {size} classes, and the tokenizer more: load the model with "
+        "vocab_size=len(processor.tokenizer).",
     ),
     (
         "package-version-refused",

@@ -270,3 +270,56 @@ def test_a_rate_that_is_scaled_beyond_what_is_stated_counts() -> None:
 
     assert problems(read(log=log(64))) == {"loss-divergence": Status.WARN}
     assert problems(read(log=log(1))) == {}
+
+
+PROBED = (
+    "Traceback (most recent call last):\n"
+    '  File "/opt/site-packages/xformers/__init__.py", line 57, in {}\n'
+    "    import triton  # noqa\n"
+    "ModuleNotFoundError: No module named 'triton'\n"
+)
+RAISED = (
+    'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    train()\n'
+    "RuntimeError: CUDA error: device-side assert triggered\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("notice", "first"),
+    [
+        (PROBED.format("_is_triton_available"), "device-side-assert"),
+        (PROBED.format("<module>"), "import-failed"),
+        (
+            "A matching Triton is not available, some optimizations will not be enabled.\n"
+            "Error caught was: No module named 'triton'\n",
+            "device-side-assert",
+        ),
+    ],
+)
+def test_a_package_that_was_only_asked_for_is_no_first_cause(notice: str, first: str) -> None:
+    assert findings(read(log=notice + RAISED))[first].status is Status.FAIL
+    if first != "import-failed":
+        assert Status.FAIL not in problems(read(log=notice)).values()
+
+
+SUMMARY = "{'train_runtime': 119.8, 'train_loss': 1.2, 'epoch': 2.5}\n"
+
+
+def test_a_wait_until_the_limit_after_the_end_is_a_failure_and_a_teardown_is_none() -> None:
+    waited = (
+        "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2778, "
+        "OpType=_ALLGATHER_BASE, Timeout(ms)=1800000) ran for 1801649 milliseconds\n"
+    )
+    found = findings(read(log=SUMMARY + waited))["nccl-timeout"]
+    assert found.status is Status.FAIL
+    assert "The training had ended" in found.fix
+    assert "The training had ended" not in findings(read(log=waited))["nccl-timeout"].fix
+    ended = "Segmentation fault (core dumped)\n"
+    assert Status.FAIL not in problems(read(log=SUMMARY + ended)).values()
+
+
+def test_a_run_without_images_names_their_directory() -> None:
+    found = findings(read(log="0 train images with repeating.\n0 reg images.\n"))
+    assert "10_cat" in found["no-batches-to-train"].fix
+    found = findings(read(log="390 train images with repeating.\n0 reg images.\n"))
+    assert found["no-batches-to-train"].status is Status.PASS

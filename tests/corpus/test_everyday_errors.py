@@ -74,7 +74,7 @@ def test_sentences_belong_to_rows_and_their_words_are_known() -> None:
     assert {id for ids, _, _ in said_rows.SAID for id in ids.split()} <= set(ENTRIES)
     for _, expression, sentence in said_rows.SAID:
         named = set(re.compile(expression).groupindex) | {"package", "renamed", "wheel", "cuda"}
-        named |= {"classes", "operand"}
+        named |= {"classes", "operand", "near"}
         assert set(re.findall(r"(?<!\{)\{(\w+)\}", sentence)) <= named
 
 

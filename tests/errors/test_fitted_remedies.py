@@ -31,6 +31,68 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             "another dimension",
         ),
         ("IndexError: Target 255 is out of bounds.", "", "256 classes"),
+        (ARGUMENT.format("forward", "num_items_in_batch"), "accepts_loss_kwargs", "Instead of"),
+        (
+            "ImportError: cannot import name 'amp' from 'apex' (/opt/site-packages/apex/a.py)",
+            "upgrade transformers",
+            "install -U apex",
+        ),
+        (
+            "AttributeError: 'DeepSpeedZeroOptimizer_Stage3' object has no attribute 'train'",
+            "install -U accelerate",
+            "",
+        ),
+        (
+            "AttributeError: 'DeepSpeedEngine' object has no attribute 'train_all'",
+            "",
+            "install -U accelerate",
+        ),
+        (
+            "MisconfigurationException: `ModelCheckpoint(monitor='val/nll_dec')` could not find "
+            "the monitored key in the returned metrics: ['lr', 'val/z std', 'val/nll_decoder']",
+            "one that is (val/nll_decoder)",
+            "",
+        ),
+        (
+            "MisconfigurationException: `ModelCheckpoint(monitor='acc')` could not find the "
+            "monitored key in the returned metrics: ['lr-AdamW/pg1', 'loss', 'val_mAP']",
+            "one that is (val_mAP, lr-AdamW/pg1, loss)",
+            "",
+        ),
+        (
+            "Detected mismatch between collectives on ranks. Rank 0 is running collective: "
+            "CollectiveFingerPrint(SequenceNumber=7, OpType=ALLGATHER, TensorShape=[1]), but Rank "
+            "5 is running collective: CollectiveFingerPrint(SequenceNumber=9, OpType=REDUCE)",
+            "rank 5 in collective 9, REDUCE",
+            "",
+        ),
+        ("RuntimeError: Parent directory out/a does not exist.", "Create out/a before", ""),
+        (
+            "ModuleNotFoundError: No module named 'transformer_engine'",
+            '"transformer_engine[pytorch]"',
+            "",
+        ),
+        ("DataLoader worker (pid 7) is killed by signal: Segmentation fault.", "spawn", ""),
+        ("Segmentation fault (core dumped)", "", "spawn"),
+        ("DataLoader worker (pid 7) is killed by signal: Killed.", "", "spawn"),
+        (
+            "AssertionError: MMCV==2.2.0 is used but incompatible. Please install mmcv>=2.0.0rc4, "
+            "<2.2.0.",
+            'install "mmcv>=2.0.0rc4, <2.2.0"',
+            "",
+        ),
+        (
+            "AssertionError: MMCV==1.6.0 is used but incompatible. Please install mmcv>=(1, 3, 13, "
+            "0, 0, 0), <=(1, 5, 0, 0, 0, 0).",
+            'install "mmcv-full>=1.3.13,<=1.5.0"',
+            "",
+        ),
+        (
+            "NotImplementedError: Support for `training_epoch_end` has been removed in v2.0.0.",
+            "pytorch-lightning<2",
+            "save_hyperparameters",
+        ),
+        ("ValueError: Label values must be <= vocab_size: 29", "has 29 classes", ""),
         (WAITED.format(1), "NCCL_P2P_DISABLE=1", ""),
         (WAITED.format(12), "", "NCCL_P2P_DISABLE=1"),
         (

@@ -505,3 +505,12 @@ def test_a_server_that_answers_late_is_no_failure_unless_it_is_raised(
 ) -> None:
     first, _ = judged(tmp_path, line)
     assert (first.status is Status.FAIL) == fails
+
+
+def test_a_line_that_is_harmless_names_no_exception_of_unknown_cause(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "a.py", line 9\nImportError: No lion'
+    notice = "Error caught was: No module named 'triton'"
+    finding, _ = judged(tmp_path, f"{notice}\n{raised}")
+    assert "triton" not in finding.verdict.summary
+    finding, _ = judged(tmp_path, f"fatal: No module named 'triton'\n{raised}")
+    assert "triton" in finding.verdict.summary

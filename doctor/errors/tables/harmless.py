@@ -129,9 +129,11 @@ ROWS = (
         fix="", role="harmless", sources=("transformers-loading-report",),
     ),
     Cause(id="no-flash-attention",
-        messages=(r"You are not running the flash-attention implementation",),
+        messages=(r"You are not running the flash-attention implementation",
+            r"A matching Triton is not available|Error caught was: No module named 'triton'"),
         examples=("You are not running the flash-attention implementation, expect numerical "
-              "differences.",),
+              "differences.",
+            "A matching Triton is not available, some optimizations will not be enabled."),
         why="Another attention kernel is used.",
         fix="", role="harmless",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="recompiled-too-often",
@@ -56,6 +56,16 @@ ROWS = (
         messages=(r"`?[Tt]rainer\.fit`? stopped: No training batches|Total length of "
             r"[`'\"]?\w{1,40}[`'\"]? across ranks is zero",),
         examples=("`Trainer.fit` stopped: No training batches.",),
+        wordings=(
+            Wording(r"No data found\. Please verify arguments|(?<![\d.])0 train images with "
+                "repeating",
+                "0 train images with repeating.",
+                "sd-scripts found no image: it reads directories whose names begin with a number "
+                "of repeats, below train_data_dir.",
+                "Put the images into a directory named N_NAME, such as 10_cat for ten repeats, "
+                "and give the directory above it as train_data_dir.",
+                more=("No data found. Please verify arguments (train_data_dir must be the parent "
+                    "of folders with images)",)),),
         why="The loader has no batch: the run ends at once and looks as if it had succeeded.",
         fix="Print len(dataset) and len(loader). Look for a path or a split that is empty, a "
             "filter that drops all, drop_last with fewer samples than a batch on each rank, and "

@@ -124,7 +124,8 @@ ROWS = (
         fix="Read the table of processes below the message (PID, MEM(GB), COMMAND). Several "
             "training workers alike: start fewer on a node (ScalingConfig num_workers, more CPUs "
             "for each), or let each hold less: a smaller shuffle buffer "
-            "(local_shuffle_buffer_size), less prefetched, data streamed in place of loaded whole. "
+            "(local_shuffle_buffer_size), less prefetched, data streamed in place of loaded whole, "
+            "weights and optimizer not offloaded to the host (param_offload, offload_optimizer). "
             "Tasks of Ray Data: lower their concurrency, or give each memory= or more num_cpus. "
             "Else take a node with more memory. A higher RAY_memory_usage_threshold only leaves "
             "the kill to the kernel.",

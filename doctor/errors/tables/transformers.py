@@ -150,21 +150,34 @@ ROWS = (
     ),
     Cause(id="lightning-module",
         refines=("settings-refused", "api-changed", "attribute-missing"),
-        errors=("AttributeError", "KeyError", "RuntimeError", "MisconfigurationException"),
+        errors=("AttributeError", "KeyError", "RuntimeError", "ValueError",
+            "NotImplementedError", "MisconfigurationException"),
         wordings=(
+            Wording(r"Support for `\w{1,40}_epoch_end` has been removed|"
+                r"`LightningModule\.\w{1,60}` hook was removed",
+                "NotImplementedError: Support for `validation_epoch_end` has been removed in "
+                "v2.0.0.",
+                "The module has a hook of Lightning 1, which the installed release refuses.",
+                "python -m pip install \"pytorch-lightning<2\" for code that you do not maintain. "
+                "Else rename it to the hook of the message, which gets no outputs: append those "
+                "of each step to a list of the module, and clear it there.",
+                ("python -m pip show pytorch-lightning lightning",), owner=Owner.ENVIRONMENT,
+                more=("The `LightningModule.on_epoch_end` hook was removed in v1.8.",)),
             Wording(r"'AttributeDict' object has no attribute|Missing attribute \"",
                 'AttributeError: Missing attribute "lr"',
                 "The value is not among the saved hyperparameters of the LightningModule.",
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
                 "__init__ take that name as an argument."),
             Wording("`model` must be a `LightningModule`|selected an invalid strategy name: "
-                "`strategy=<",
+                r"`strategy=<|ValueError\b.{0,4}Expected a parent",
                 "TypeError: `model` must be a `LightningModule` or "
                 "`torch._dynamo.OptimizedModule`, got `Net`",
                 "Modules of lightning (lightning.pytorch) and of pytorch_lightning are different "
                 "classes, and the program imports from both; or the model is a plain nn.Module.",
                 "Import everything from one: import lightning as L, L.LightningModule and "
-                "L.Trainer; look also where callbacks and libraries import from."),
+                "L.Trainer; look also where callbacks and libraries import from. A logger belongs "
+                "in logger=, not in callbacks.",
+                more=("ValueError: Expected a parent",)),
             Wording("can't create new processes if CUDA is already initialized",
                 "RuntimeError: Lightning can't create new processes if CUDA is already "
                 "initialized.",
