@@ -44,3 +44,22 @@ def test_sharded_vectors_are_compared(tmp_path: Path, two_ranks: Any) -> None:
     counts = guarded.processes[0].counts
     assert counts.effective == 20
     assert counts.vectors_moved == counts.vectors == 4
+
+
+def test_a_snapshot_after_an_evaluation_has_shards(two_ranks: Any) -> None:
+    """The outermost module keeps its weights whole after a forward pass without gradients."""
+    import torch
+    from torch.distributed.fsdp import fully_shard
+
+    from doctor.guard.rehearsal.state import snapshot
+
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
+    fully_shard(model, mesh=two_ranks)
+    _trains = torch.optim.SGD(model.parameters(), 0.1)
+    before = snapshot(torch)["weights"]["0.weight"]
+    with torch.no_grad():
+        model(torch.randn(4, 8))
+    assert model[0].weight.shape == (8, 8)
+    assert not hasattr(model[0].weight, "device_mesh")
+    assert snapshot(torch)["weights"]["0.weight"] == before
+    assert before[1] == [4, 8]

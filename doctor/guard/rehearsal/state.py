@@ -22,6 +22,7 @@ Snapshot = Dict[str, Any]
 def snapshot(torch: ModuleType) -> Snapshot:
     """The state of all models, optimizers, schedules and scalers in memory."""
     found = in_memory(torch)
+    _make_shards(found["module"])
     optimizers = [o for o in found["optimizer"] if "param_groups" in o.__dict__]
     hashes = Hashes(torch)
     weights: Dict[str, Foreign] = {}
@@ -65,6 +66,18 @@ def snapshot(torch: ModuleType) -> Snapshot:
         "replicated": any(type(o).__name__ == "DistributedDataParallel" for o in found["module"]),
         "data_parallel": any(map(_splits_data, found["module"])),
     }
+
+
+def _make_shards(modules: List[Foreign]) -> None:
+    """After an evaluation the outermost module of fully_shard() holds whole weights until the next
+    backward pass; its state_dict() makes them shards in the same way."""
+    for module in modules:
+        if _is_sharded(module):
+            module.reshard()
+
+
+def _is_sharded(module: Foreign) -> bool:
+    return "FSDPModule" in {kind.__name__ for kind in type(module).__mro__}
 
 
 def _unwrapped(
@@ -126,7 +139,7 @@ def _splits_data(module: Foreign) -> bool:
     names = {kind.__name__ for kind in type(module).__mro__}
     if names & {"DistributedDataParallel", FSDP1}:
         return True
-    if "FSDPModule" not in names:
+    if not _is_sharded(module):
         return False
     meshes = [getattr(each, "device_mesh", None) for each in module.parameters()]
     world = int(os.environ.get("WORLD_SIZE", "0"))
