@@ -35,6 +35,8 @@ def two_files(train: str, evaluation: str) -> dict[str, object]:
                 f"{named} {target}: no file of rows; name two files, or one directory or function "
                 "that has both splits"
             )
+    if os.path.samefile(train, evaluation):  # noqa: PTH121
+        raise UserError(f"EVAL {evaluation}: the same file as TARGET; name that of the evaluation")
     return {**what_of(train), "eval": os.path.abspath(evaluation)}  # noqa: PTH100
 
 

@@ -99,7 +99,7 @@ def family_lines(
             yield from _finding(finding, detail, first)
             yield from _limits(finding) if annotate else ()
     if skipped:
-        yield _folded(skipped, "not tried, or of something else; --verbose gives each reason")
+        yield _folded(skipped, "not applicable here, or not asked for: --verbose gives each reason")
 
 
 def _many_skips(findings: list[Finding]) -> list[Finding]:

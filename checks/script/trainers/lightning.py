@@ -81,11 +81,16 @@ def wrong_step(reading: Training) -> Iterator[Match]:
             manual = _steps_by_hand(reading, function, number)
             yield from manual or _wrong_results(reading, function, number)
             if not manual:
-                yield from _own_backward(reading, number) or _early_clip(reading, number)
+                yield from _own_backward(reading, number) or _early_clip(reading, number, modules)
     yield from _misspelt(reading, modules)
-    if all(base in modules or base.rpartition(".")[2] in OWN_BASES for each in
-           reading.script.classes if each.name in modules for base in each.bases):  # fmt: skip
+    if _are_whole(reading, modules):
         yield from _never_logged(reading)
+
+
+def _are_whole(reading: Training, modules: set[str]) -> bool:
+    """Whether the file has all bases of its modules but Lightning's own."""
+    bases = [b for each in reading.script.classes if each.name in modules for b in each.bases]
+    return all(base in modules or base.rpartition(".")[2] in OWN_BASES for base in bases)
 
 
 def _steps_by_hand(reading: Training, function: Function, number: int) -> list[Match]:
@@ -150,9 +155,17 @@ def _own_backward(reading: Training, number: int) -> list[Match]:
     return [] if _is_nothing(reading.function(number)) else found[:1]
 
 
-def _early_clip(reading: Training, number: int) -> list[Match]:
-    """A clip in training_step, where no function of the file propagates anything."""
-    if reading.backwards or reading.methods("backward", "manual_backward"):
+def _early_clip(reading: Training, number: int, modules: set[str]) -> list[Match]:
+    """A clip in training_step, where no function of the file propagates anything, and no other
+    object is given what is returned."""
+    calls = [c for c in reading.calls_in(number) if c.method not in LOGGING]
+    given = {name for c in calls for v in c.args for name in v.all_names}
+    returned = {name for v in reading.function(number).returns for name in v.all_names}
+    if (
+        not _are_whole(reading, modules)
+        or given & returned
+        or reading.methods("backward", "manual_backward")
+    ):
         return []
     message = "in training_step comes before the backward() of Lightning"
     found = filter(amp.is_clip, reading.calls_in(number))
@@ -180,6 +193,7 @@ def _misspelt(reading: Training, modules: set[str]) -> Iterator[Match]:
             yield Match(function.span, f"Lightning calls {hook}, and never {function.name}")
 
 
+LOGGING = ("log", "log_dict", "print")
 OWN_BASES = ("LightningModule", "ABC", "PyTorchModelHubMixin")
 """Bases that log nothing by themselves."""
 

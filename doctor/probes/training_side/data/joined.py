@@ -108,8 +108,8 @@ def displacements(one: List[Set[str]], other: List[Set[str]]) -> Dict[int, int]:
         votes: Counter[int] = Counter()
         telling = 0
         # A text that is repeated tells once.
-        first = {frozenset(one[row]): row for row in range(block * BLOCK, (block + 1) * BLOCK)}
-        for row in first.values():
+        different = {frozenset(one[row]): row for row in range(block * BLOCK, (block + 1) * BLOCK)}
+        for row in different.values():
             moves = {at - row for word in one[row] for at in places.get(word, ())}
             telling += bool(moves)
             votes.update(move for move in moves if abs(move) <= NEAR)
