@@ -90,7 +90,12 @@ def explain_text(text: str) -> Explained | None:
     whole = flowing(text)
     forms = (whole, *([text] if whole != text.rstrip("\n") else ()))
     forms += tuple(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip())
-    return next(filter(None, map(_explain_as_it_is, forms)), None)
+    found = next(filter(None, map(_explain_as_it_is, forms)), None)
+    if found and found.harmless and not (found.findings or found.causes):
+        raised = [each.text for each in _read(_with_head(whole)).events if each.name == UNCAUGHT]
+        if raised:  # what is harmless does not explain an exception
+            return None if raised[-1] == text else explain_text(raised[-1])
+    return found
 
 
 def _explain_as_it_is(text: str) -> Explained | None:
