@@ -24,7 +24,7 @@ NONFINITE = "!"
 
 OUTLOOK = {
     "fix": "fails again in the same way until it is fixed",
-    "again": "may succeed as it is, from the last checkpoint if it saved one",
+    "again": "may succeed as it is, from the last checkpoint",
     "node": "may succeed on another node; keep this one out until it was examined",
 }
 """What a restart brings, by `Verdict.retry`."""

@@ -92,10 +92,15 @@ def explain_text(text: str) -> Explained | None:
     forms += tuple(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip())
     found = next(filter(None, map(_explain_as_it_is, forms)), None)
     if found and found.harmless and not (found.findings or found.causes):
-        raised = [each.text for each in _read(_with_head(whole)).events if each.name == UNCAUGHT]
-        if raised:  # what is harmless does not explain an exception
-            return None if raised[-1] == text else explain_text(raised[-1])
+        if raised := _raised(whole):
+            return None if raised == text else explain_text(raised)
     return found
+
+
+def _raised(text: str) -> str:
+    """The last exception of no class, which nothing harmless explains."""
+    names = {each.text: each.name for each in _read(_with_head(text)).events}
+    return next((each for each in reversed(names) if names[each] == UNCAUGHT), "")
 
 
 def _explain_as_it_is(text: str) -> Explained | None:
@@ -134,7 +139,10 @@ def explain_fragment(text: str) -> Explained | None:
         return None
     names = {event.name for event in log.harmless}
     harmless = tuple(row for row in HARMLESS if row.id in names)
-    return Explained(_findings(log), harmless, log, is_part=True)
+    findings = _findings(log)
+    if harmless and not findings and _raised(text):
+        return None
+    return Explained(findings, harmless, log, is_part=True)
 
 
 def explain_nearest(text: str, is_message: bool) -> Explained:
