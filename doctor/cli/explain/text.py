@@ -91,9 +91,9 @@ def explain_text(text: str) -> Explained | None:
     forms = (whole, *([text] if whole != text.rstrip("\n") else ()))
     forms += tuple(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip())
     found = next(filter(None, map(_explain_as_it_is, forms)), None)
-    if found and found.harmless and not (found.findings or found.causes):
-        if raised := _raised(whole):
-            return None if raised == text else explain_text(raised)
+    is_harmless = found and found.harmless and not (found.findings or found.causes)
+    if is_harmless and (raised := _raised(whole)):
+        return None if raised == text else explain_text(raised)
     return found
 
 
