@@ -15,6 +15,8 @@ OF_THE_MEETING = (TIMEOUT, "rendezvous-timeout", "peer-lost")
 OF_THE_SCHEDULER = ("scheduler-ended", "killed-sigterm", "pod-evicted")
 KEEPS = ("training-resumed", "saved-at-that-time")
 """Lines that show that there is a checkpoint."""
+LIMIT = "TIME LIMIT"
+"""The same one ends the next run as well, unless that goes on from a checkpoint."""
 OFTEN = 5
 """Checkpoints of a run as long as one that lost all. Our own number."""
 FEWEST = 2
@@ -35,7 +37,13 @@ def outlook(row: Cause, event: LogEvent, log: Log) -> str:
         return "fix" if row.messages and row.retry == "fix" else ""
     if event.name == KILLED and not CONFIRMED & event.groups.keys():  # by whom is not known
         return ""
+    if LIMIT in event.groups.get("reason", "") and not _keeps(log):
+        return ""
     return row.retry
+
+
+def _keeps(log: Log) -> bool:
+    return any(each.name in KEEPS for each in log.harmless)
 
 
 def lost(log: Log, event: LogEvent) -> Lost | None:
@@ -69,7 +77,7 @@ def _before_the_first(log: Log, event: LogEvent) -> Lost | None:
     """Where the run was ended before it had reached the step of its first checkpoint."""
     run = Run(log, event.path, event.line)
     every, loss = run.positive("save_steps"), run.curve("loss")
-    kept = any(each.name in KEEPS for each in log.harmless)
+    kept = _keeps(log)
     if every is None or loss is None or kept or not loss.steps:
         return None
     reached = max(log.last_step or 0, loss.points * (run.value("log_steps") or 1), *loss.steps)

@@ -10,7 +10,9 @@ PACKAGES = {
     "bitsandbytes": "bitsandbytes", "flash-attn": "flash-attn", "flash_attn": "flash-attn",
     "vllm": "vllm", "triton": "triton", "python": "python", "lightning": "lightning",
 }  # fmt: skip
-_VERSION = r"v?(\d{1,4}\.\d{1,4}[\w.+]{0,40})"
+_DATE = r"\d{4}-\d\d-\d\d"
+_VERSION = rf"v?(\d{{1,4}}\.\d(?:(?!{_DATE})[\w.+]){{0,40}})"
+"""Up to a date that is glued to it."""
 EXPRESSION = re.compile(
     rf"(?<![\w./-])({'|'.join(sorted(PACKAGES, key=len, reverse=True))})"
     rf"(?:==|(?: version)?(?: ?[:=] ?| )){_VERSION}",

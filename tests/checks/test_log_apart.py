@@ -15,7 +15,7 @@ RAISED = """Traceback (most recent call last):
 AttributeError: directory
 """
 LIMIT = (
-    "slurmstepd: error: *** JOB 71 ON g3 CANCELLED AT 2025-10-01T04:00:12 DUE TO TIME LIMIT ***\n"
+    "slurmstepd: error: *** JOB 71 ON g3 CANCELLED AT 2025-10-01T04:00:12 DUE TO PREEMPTION ***\n"
 )
 PORT = """[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).
 Traceback (most recent call last):

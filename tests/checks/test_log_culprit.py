@@ -216,6 +216,11 @@ def test_the_rank_that_a_line_names_wins_over_the_number_of_a_viewer() -> None:
     ("text", "retry"),
     [
         (CANCELLED.format(" DUE TO PREEMPTION"), "again"),
+        (CANCELLED.format(" DUE TO TIME LIMIT"), ""),
+        (
+            "Saving model checkpoint to /ckpt/step_600\n" + CANCELLED.format(" DUE TO TIME LIMIT"),
+            "again",
+        ),
         ("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n", "node"),
         ("ModuleNotFoundError: No module named 'peft'\n", "fix"),
         (raised(0, "ValueError: something that nobody knows"), ""),

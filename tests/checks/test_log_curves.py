@@ -957,3 +957,23 @@ def test_an_entropy_that_is_gone_is_a_note_where_no_rewards_are_read() -> None:
     assert findings(with_curves(gone, value, falls))[slug].status is Status.WARN
     solved = curve("episode_reward", [500.0] * 32)
     assert findings(with_curves(gone, value, solved))[slug].status is Status.NOTE
+
+
+def test_a_nan_before_finite_losses_is_no_reason_to_go_back() -> None:
+    first = findings(with_curves(curve("loss", [NAN, 0.5, 0.4])))["loss-nonfinite"]
+    assert first.status is Status.NOTE
+    between = findings(with_curves(curve("loss", [0.6, NAN, 0.4])))["loss-nonfinite"]
+    assert between.status is Status.WARN
+    assert "checkpoint" not in between.fix
+    to_the_end = findings(with_curves(curve("loss", [NAN] * 20)))["loss-nonfinite"]
+    assert to_the_end.status is Status.FAIL
+    norms = with_curves(curve("loss", [0.5] * 20), curve("grad_norm", [NAN] * 20))
+    assert problems(norms)["gradient-nonfinite"] is Status.FAIL
+
+
+def test_the_memory_that_slurm_allocates_is_not_of_the_device() -> None:
+    def curves(row: str) -> set[str]:
+        return {each.name for each in read(log=f"loss: 0.5\n{row}\n").curves}
+
+    assert "device_memory" not in curves("Resources: cpu=8,gres/gpu:h200=1,mem=64G,node=1")
+    assert "device_memory" in curves("step 3 loss: 0.4 mem=61.5G")

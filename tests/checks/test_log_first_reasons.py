@@ -81,7 +81,7 @@ def test_a_smaller_jump_at_a_resume_has_the_remedy_of_a_resume() -> None:
 
 CLOCK = "2025-05-20 19:{:02}:10 INFO step {} loss 2.5\n"
 RUNS = "".join(CLOCK.format(at, at) for at in range(9, 30))
-LIMIT = "slurmstepd: error: *** JOB 7 CANCELLED AT 2025-05-21T18:52:39 DUE TO TIME LIMIT ***\n"
+LIMIT = "slurmstepd: error: *** JOB 7 CANCELLED AT 2025-05-21T18:52:39 DUE TO PREEMPTION ***\n"
 
 
 def ended(last: str) -> Finding:

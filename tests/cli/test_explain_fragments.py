@@ -73,3 +73,13 @@ def test_the_page_of_a_check_or_a_cause_is_an_address() -> None:
         last = explain(name).splitlines()[-1]
         assert last.startswith("Page: https://"), last
         assert last.endswith(page)
+
+
+def test_what_is_harmless_does_not_explain_an_exception_below_it() -> None:
+    notice = "[WARNING] Unable to find hostfile, will proceed with training with local resources.\n"
+    assert answered(notice).startswith("harmless (")
+    known = answered(f"{notice}ValueError: Your setup doesn't support bf16/gpu. You need Ampere")
+    assert "device-lacks-feature" in known
+    assert not known.startswith("harmless")
+    unknown = answered(f"{notice}ValueError: the zebra of row 7 is green")
+    assert unknown.startswith(NONE)

@@ -269,3 +269,31 @@ def test_an_assertion_of_the_allocator_is_memory_only_where_it_can_be() -> None:
     failed = 'RuntimeError: {} INTERNAL ASSERT FAILED at "/c10/cuda/CUDACachingAllocator.cpp":838'
     assert with_message(failed.format("NVML_SUCCESS == r"))[0].id == "out-of-memory-in-disguise"
     assert with_message(failed.format("captures_underway.empty()")) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (
+            "MisconfigurationException: ReduceLROnPlateau conditioned on metric val_loss which is "
+            "not available. Available metrics are: ['train_loss'].",
+            ["monitored-metric-missing"],
+        ),
+        ("MisconfigurationException: The closure returned by zebra is green.", []),
+        (
+            "MisconfigurationException: Invalid type provided for checkpoint_callback: Expected "
+            "bool",
+            ["settings-refused"],
+        ),
+    ],
+)
+def test_not_every_misconfiguration_is_of_a_file_of_settings(text: str, rows: list[str]) -> None:
+    assert [each.id for each in with_message(text)] == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "below"), [("int", "1.24"), ("object", "1.24"), ("float_", "2"), ("NaN", "2")]
+)
+def test_numpy_is_older_than_the_release_that_removed_the_name(name: str, below: str) -> None:
+    text = f"AttributeError: module 'numpy' has no attribute '{name}'"
+    assert f'"numpy<{below}"' in fitted(with_message(text)[0], text).commands[0]

@@ -170,6 +170,10 @@ def test_repetitions_are_counted_and_a_new_episode_is_an_event_of_its_own() -> N
 
 def test_versions_are_read_as_pip_and_banners_print_them() -> None:
     log = read("torch==2.6.0\nPyTorch version: 2.6.0+cu124\ntransformers 4.41.2\n")
+    glued = read(
+        "Torch version: 2.6.0+cu1242026-06-08 19:04:36,139 - INFO - Torch version: 2.6.0\n"
+    )
+    assert glued.versions == {"torch": "2.6.0+cu124"}
     assert log.versions == {"torch": "2.6.0", "transformers": "4.41.2"}
 
 

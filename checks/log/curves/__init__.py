@@ -106,8 +106,12 @@ def _checks() -> Iterator[Check]:
         judge=nonfinite.finite,
         title="The loss is finite",
         why="A NaN or infinite loss ends the training in effect: with the weights updated from it, "
-        "all later values are NaN.",
-        passes=("every logged loss is finite",),
+        "all later values are NaN. One that is finite later was of a step that was skipped, or of "
+        "one batch or evaluation alone.",
+        passes=(
+            "every logged loss is finite",
+            "the first ones are not, three at most, and all others are: a note",
+        ),
         warns=("at most three values are not, and the loss is finite again",),
         fails=("more values are NaN or infinite, or the last one is",),
         fix=NUMERICS,

@@ -175,6 +175,13 @@ def _first_nonfinite(curve: Curve) -> int | None:
     return next((step for step, value in values if not math.isfinite(value)), None)
 
 
+AGAIN = (
+    "The loss is finite after it, so the weights hold no NaN. In fp16 the scaler skips such a "
+    "step; else look at the batch of that step: labels that are all ignored, empty samples, NaN in "
+    "the inputs."
+)
+
+
 def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
     values = values_of(loss)
     bad = [at for at, value in enumerate(values) if not math.isfinite(value)]
@@ -186,7 +193,8 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
     if bad[0] and values[bad[0] - 1] >= HUGE:
         summary += f"; it was {values[bad[0] - 1]:.3g} just before"
     if math.isfinite(values[-1]) and len(bad) <= MOST_OVERCOME:
-        return warn(f"{summary}; it was finite again later", places=places)
+        later = f"{summary}; it was finite again later"
+        return note(later) if bad[-1] < len(bad) else warn(later, fix=AGAIN, places=places)
     rate, since = partner(log, loss, "learning_rate"), loss.steps[bad[0]]
     unstable = _unstable_before(log, loss, bad[0]) if _is_stepping(rate, since) is not False else ""
     after = UNSTABLE if unstable else _after_nan(rate, since, bad[0], len(values))

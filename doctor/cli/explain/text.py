@@ -90,7 +90,17 @@ def explain_text(text: str) -> Explained | None:
     whole = flowing(text)
     forms = (whole, *([text] if whole != text.rstrip("\n") else ()))
     forms += tuple(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip())
-    return next(filter(None, map(_explain_as_it_is, forms)), None)
+    found = next(filter(None, map(_explain_as_it_is, forms)), None)
+    is_harmless = found and found.harmless and not (found.findings or found.causes)
+    if is_harmless and (raised := _raised(whole)):
+        return None if raised == text else explain_text(raised)
+    return found
+
+
+def _raised(text: str) -> str:
+    """The last exception of no class, which nothing harmless explains."""
+    names = {each.text: each.name for each in _read(_with_head(text)).events}
+    return next((each for each in reversed(names) if names[each] == UNCAUGHT), "")
 
 
 def _explain_as_it_is(text: str) -> Explained | None:
@@ -129,7 +139,10 @@ def explain_fragment(text: str) -> Explained | None:
         return None
     names = {event.name for event in log.harmless}
     harmless = tuple(row for row in HARMLESS if row.id in names)
-    return Explained(_findings(log), harmless, log, is_part=True)
+    findings = _findings(log)
+    if harmless and not findings and _raised(text):
+        return None
+    return Explained(findings, harmless, log, is_part=True)
 
 
 def explain_nearest(text: str, is_message: bool) -> Explained:

@@ -184,9 +184,10 @@ ROWS = (
         examples=("RuntimeError: ZeroDivisionError", "ZeroDivisionError: division by zero"),
         why="A number of Python, or whole numbers of a tensor, are divided by 0, which raises; "
         "tensors of floats give inf.",
-        fix="Look at why the divisor is 0: an empty group, a count or a length of 0, a schedule "
-        "with T_max, step_size or total_steps of 0. Clamp it, divisor.clamp(min=1), or leave "
-        "these elements out.",
+        fix="Look at why the divisor is 0: an empty group, a schedule with T_max, step_size or "
+        "total_steps of 0. A number of steps or batches, or the length of a loader, is 0 where the "
+        "data have fewer rows than a batch (drop_last) or none are left: lower the batch size, or "
+        "give more data. Leave groups that may be empty out.",
         sources=("python-exceptions",),
     ),
     Cause(

@@ -103,15 +103,23 @@ ROWS = (
                     "pytorch_lightning.utilities.distributed is ...rank_zero (or "
                     "pytorch-lightning<1.8).",
                 ("python -m pip show torch torchvision",)),
+            Wording(r"module 'numpy' has no attribute '(?:int|bool|object|float|complex|str|long|"
+                r"unicode)'",
+                "AttributeError: module 'numpy' has no attribute 'object'.",
+                "numpy 1.24 removed np.object, np.bool, np.int, np.float, np.complex and np.str. "
+                    "The last line of code above the message still uses one.",
+                "If that line is in a package, upgrade the package; else install numpy<1.24 (for "
+                    "Python 3.11 and older). In code of your own write int, bool, object, float, "
+                    "complex or str.",
+                ('python -m pip install "numpy<1.24"', "python -m pip check")),
             Wording(r"module 'numpy' has no attribute '\w{1,40}'|`np\.\w{1,20}` was removed in the "
                 r"NumPy 2\.0 release",
-                "AttributeError: module 'numpy' has no attribute 'object'.",
-                "numpy 1.24 removed np.object, np.bool, np.int and np.float; numpy 2.0 removed "
-                    "np.float_, np.NaN, np.Inf and others. The frame above names the package that "
-                    "still uses them.",
-                "Upgrade that package; else install numpy<1.24 (for np.bool, np.int, np.object) or "
-                    "numpy<2 (for the others). In code of your own write bool, int, float, object, "
-                    "np.float64 and np.nan.",
+                "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use "
+                    "`np.float64` instead.",
+                "numpy 2.0 removed np.float_, np.NaN, np.Inf and others. The last line of code "
+                    "above the message still uses one.",
+                "If that line is in a package, upgrade the package; else install numpy<2. In code "
+                    "of your own write np.float64, np.nan and np.inf.",
                 ('python -m pip install "numpy<2"', "python -m pip check")),
             Wording(r"module 'PIL\.Image' has no attribute '(?:ANTIALIAS|LINEAR|CUBIC|BICUBIC)'|"
                 r"'(?:FreeTypeFont|ImageFont|TransposedFont)' object has no attribute 'getsize'|"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 from doctor.errors.tables.commands import LD_PATHS
 
 ROWS = (
@@ -47,6 +47,15 @@ ROWS = (
             "EC2 Spot interruption notice received",
             "google_metadata_script_runner: instance is being preempted",
             "srun: error: Node failure on b203"),
+        wordings=(
+            Wording("DUE TO TIME LIMIT",
+                "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-20T12:00:00 DUE TO "
+                    "TIME LIMIT ***",
+                "The job reached the time limit that was asked for. The training itself may have "
+                    "been healthy.",
+                "Ask for the time that the run needs (--time), save checkpoints often enough (or "
+                    "--signal=B:USR1@120 to save before the end), and resume from the last one."),
+        ),
         why="The scheduler reached the job's time limit, preempted it, lost a node, or was told "
             "to cancel it. The training itself may have been healthy. srun also cancels a step "
             "of which one task failed.",

@@ -180,8 +180,8 @@ ROWS = (
         id="settings-refused",
         refines=("missing-key",),
         messages=(
-            r"MisconfigurationException|ConfigValueError|DeepSpeedConfigError|\d{1,4} validation "
-            r"errors? for \w|omegaconf\.errors\.|hydra\.errors\.",
+            r"MisconfigurationException: Invalid type|ConfigValueError|DeepSpeedConfigError|"
+            r"\d{1,4} validation errors? for \w|omegaconf\.errors\.|hydra\.errors\.",
             r"yaml\.(?:scanner\.ScannerError|parser\.ParserError|constructor\.ConstructorError)",
             r"Template \w{1,40} does not exist",
         ),

@@ -208,16 +208,19 @@ ROWS = (
         sources=("transformers-trainer",), role="warning", code="LOG069"),
     Cause(id="monitored-metric-missing",
         errors=("MisconfigurationException", "RuntimeError", "KeyError"),
-        refines=("missing-key",),
+        refines=("missing-key", "settings-refused"),
         messages=("(?:not found|could not find the monitored key) in the returned metrics",
             "which is not found in the evaluation metrics",
-            r"Early stopping conditioned on metric `?\S{1,60}`? which is not available",
+            r"conditioned on metric `?\S{1,60}`? which is not available",
             r"KeyError: .{0,2}(?:The `metric_for_best_model|eval_\w{1,40})"),
         examples=("pytorch_lightning.utilities.exceptions.MisconfigurationException: "
             "ModelCheckpoint(monitor='val_loss') not found in the returned metrics: ['loss']. "
             "HINT: Did you call self.log('val_loss', value) in the LightningModule?",
             "RuntimeError: Early stopping conditioned on metric `val_loss` which is not "
             "available.",
+            "MisconfigurationException: ReduceLROnPlateau conditioned on metric val_loss which is "
+            "not available. Available metrics are: ['train_loss']. Condition can be set using "
+            "`monitor` key in lr scheduler dict",
             "KeyError: \"The `metric_for_best_model` training argument is set to 'eval_f1', "
             "which is not found in the evaluation metrics.",
             "KeyError: 'eval_loss'"),

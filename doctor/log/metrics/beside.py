@@ -29,6 +29,7 @@ _HOST = (
     r"vmrss|cpu virtual memory: {1,4}used"
 )
 _DEVICE = (
+    r"(?!mem=\d{1,9}[kmgt]\b)"  # what Slurm allocated of the host's
     r"(?:(?:max|peak|gpu|cuda|vram|allocated|reserved|active|device)[_ /]?){0,3}"
     rf"(?:mem(?:ory)?{_OF}|vram|gpu_mem{_OF})|(?:cuda:?\d{{0,2}} )?(?:max[_ ])?"
     r"(?:alloc(?:ated)?|reserved)|ma"
