@@ -215,6 +215,32 @@ def test_a_lost_gpu_has_the_number_of_its_message_and_explains_the_program() -> 
     assert found["GPU001"].verdict.summary.startswith("GPU 6: ")
 
 
+def test_a_message_without_an_address_or_behind_a_prefix_is_of_a_lost_gpu() -> None:
+    no_handle = "Unable to determine the device handle for GPU"
+    for line, place in (
+        (f"    {no_handle}2: Unknown Error\n", "GPU 2: "),
+        (f"[node3 12:01] {no_handle}2: Unknown Error\n", "GPU 2: "),
+        (f"- `nvidia-smi` reports: `{no_handle}1: 0000:07:00.0: Unknown Error`.\n", "GPU 1: "),
+        (f"{no_handle} 0000:07:00.0: Unknown Error\n", "GPU at 0000:07:00.0: "),
+    ):
+        found = findings(line)
+        assert found["GPU003"].status is Status.FAIL
+        assert found["GPU001"].verdict.summary.startswith(place)
+    for quoted in ("Last week it printed: ", "you may see ", "What if it says: "):
+        assert "GPU 2" not in str(findings(f"{TABLE}{quoted}{no_handle}2: Unknown Error\n"))
+    assert "GPU 0" in findings(f"{no_handle}0: GPU is lost.\n")["GPU003"].verdict.summary
+    answered = findings(f"{TABLE}{no_handle}1: Unknown Error\n")["GPU003"].verdict.summary
+    assert "GPU 1 (" in answered and "GPU 2" not in answered
+
+
+def test_an_xid_beside_a_section_without_a_number_is_of_an_address() -> None:
+    part = "Driver Version : 580.105.08\n    Remapped Rows\n        Pending : No\n"
+    off = "NVRM: Xid (PCI:0000:46:00): 79, pid=1, GPU has fallen off the bus.\n"
+    summary = findings(part + off)["GPU003"].verdict.summary
+    assert "GPU at 0000:46:00.0" in summary
+    assert "GPU 0" not in summary and "GPU-0" not in summary
+
+
 def test_a_gpu_that_a_list_without_addresses_lacks_is_lost() -> None:
     text = (
         "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-8d0c2f4b-0d2c-7c1b-6a11-1f0e9d8c7b60)\n"
