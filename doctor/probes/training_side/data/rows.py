@@ -155,6 +155,8 @@ def read(
             break
     else:
         content.complete = True
+    if not content.untold and not content.rows:
+        content.untold = "nothing was read, see DAT018"
     if not content.untold and (content.is_blank or content.blank == content.rows):
         content.untold = "the rows are neither texts nor numbers"
     return content
