@@ -375,3 +375,34 @@ def test_cudnn_of_another_major_version_is_named() -> None:
     assert "8.9.2.26" in " ".join(found.commands)
     for healthy in ("2.5.1", "2.3.1+cu118", "2.3.1"):  # the last may be conda's
         assert problems(CUDNN.replace("2.3.1", healthy) + TABLE) == set()
+
+
+AMD = "- `/dev/dxg` exists\n- `AMD Radeon RX 7900 XTX`\ntorch.__version__ == 2.8.0+cu128\n"
+NO_MODULE = "rocm-smi says: Driver not initialized (amdgpu not found in modules)\n"
+
+
+def test_a_cuda_build_beside_an_amd_gpu_in_wsl() -> None:
+    found = findings(f"{AMD}{NO_MODULE}torch.cuda.is_available() == False\n")
+    assert found["TOR002"].status is Status.FAIL and "ROCm" in found["TOR002"].verdict.fix
+    assert found["DRV003"].status is not Status.FAIL
+    assert "purge" not in found["GPU001"].verdict.fix
+    beside = findings(f"{AMD}- NVIDIA RTX 4090\ntorch.cuda.is_available() == True\n")
+    assert beside["TOR002"].status is not Status.FAIL
+
+
+def test_a_lost_gpu_is_not_to_be_reset() -> None:
+    lost = "Unable to determine the device handle for GPU3: 0000:5F:00.0: Unknown Error\n"
+    log = (
+        "NVRM: Xid (PCI:0000:5f:00): 79, pid=1, GPU has fallen off the bus.\n"
+        "NVRM: Xid (PCI:0000:5f:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 "
+        "(GPU Reset Required)\n"
+    )
+    found = findings(lost + log)["GPU003"].verdict
+    assert "requests: reset" in found.summary and "do what the driver requests" not in found.fix
+
+
+def test_a_list_counts_its_gpus() -> None:
+    driver = "NVIDIA driver: 595.71.05\nCompute capability: 9.0\n"
+    eight = findings(f"{driver}8 x NVIDIA H200\n")["GPU001"].verdict.summary
+    assert "NVML 8" in eight
+    assert "NVML 1 " in findings(f"{driver}NVIDIA H200\n")["GPU001"].verdict.summary
