@@ -230,7 +230,8 @@ def test_a_message_without_an_address_or_behind_a_prefix_is_of_a_lost_gpu() -> N
         assert "GPU 2" not in str(findings(f"{TABLE}{quoted}{no_handle}2: Unknown Error\n"))
     assert "GPU 0" in findings(f"{no_handle}0: GPU is lost.\n")["GPU003"].verdict.summary
     answered = findings(f"{TABLE}{no_handle}1: Unknown Error\n")["GPU003"].verdict.summary
-    assert "GPU 1 (" in answered and "GPU 2" not in answered
+    assert "GPU 1 (" in answered
+    assert "GPU 2" not in answered
 
 
 def test_an_xid_beside_a_section_without_a_number_is_of_an_address() -> None:
@@ -238,7 +239,8 @@ def test_an_xid_beside_a_section_without_a_number_is_of_an_address() -> None:
     off = "NVRM: Xid (PCI:0000:46:00): 79, pid=1, GPU has fallen off the bus.\n"
     summary = findings(part + off)["GPU003"].verdict.summary
     assert "GPU at 0000:46:00.0" in summary
-    assert "GPU 0" not in summary and "GPU-0" not in summary
+    assert "GPU 0" not in summary
+    assert "GPU-0" not in summary
 
 
 def test_a_gpu_that_a_list_without_addresses_lacks_is_lost() -> None:
@@ -383,7 +385,8 @@ NO_MODULE = "rocm-smi says: Driver not initialized (amdgpu not found in modules)
 
 def test_a_cuda_build_beside_an_amd_gpu_in_wsl() -> None:
     found = findings(f"{AMD}{NO_MODULE}torch.cuda.is_available() == False\n")
-    assert found["TOR002"].status is Status.FAIL and "ROCm" in found["TOR002"].verdict.fix
+    assert found["TOR002"].status is Status.FAIL
+    assert "ROCm" in found["TOR002"].verdict.fix
     assert found["DRV003"].status is not Status.FAIL
     assert "purge" not in found["GPU001"].verdict.fix
     beside = findings(f"{AMD}- NVIDIA RTX 4090\ntorch.cuda.is_available() == True\n")
@@ -398,7 +401,8 @@ def test_a_lost_gpu_is_not_to_be_reset() -> None:
         "(GPU Reset Required)\n"
     )
     found = findings(lost + log)["GPU003"].verdict
-    assert "requests: reset" in found.summary and "do what the driver requests" not in found.fix
+    assert "requests: reset" in found.summary
+    assert "do what the driver requests" not in found.fix
 
 
 def test_a_list_counts_its_gpus() -> None:
