@@ -145,7 +145,7 @@ def memory_healthy(
 
 def _first(broken: list[Fault]) -> Fault:
     """The one to repair: no reset that the driver requests brings back a GPU that is lost."""
-    return next((fault for fault in broken if fault.grade == "lost"), broken[0])
+    return next((fault for fault in broken if fault.text.startswith("lost: ")), broken[0])
 
 
 def _healthy(

@@ -184,5 +184,6 @@ def test_arguments_of_lightning_1_where_no_version_is_known() -> None:
 
 def test_a_bare_pip_install_is_a_line_of_a_shell() -> None:
     script = read_python("a.py", b"pip install gradio\nimport torch\ntorch.manual_seed(0)\n")
-    assert len(script.unreadable) == 1 and script.calls
+    assert len(script.unreadable) == 1
+    assert script.calls
     assert not read_python("a.py", b"pip install(x\nimport torch\ntorch.ones(1)\n").calls
