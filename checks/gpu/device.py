@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import gib
-from doctor.checks.gpu.counters import CORRECTED, faults, summarize, unread_during
+from doctor.checks.gpu.counters import CORRECTED, Fault, faults, summarize, unread_during
 from doctor.checks.gpu.each_gpu import Named, named, of_each
 from doctor.checks.gpu.remedies import MEMORY, remedy
 from doctor.checks.gpu.visible import VISIBLE
@@ -143,6 +143,11 @@ def memory_healthy(
     return of_each(zip(_named(job_gpus), found, strict=True), partly_shown=job_gpus.partly_shown)
 
 
+def _first(broken: list[Fault]) -> Fault:
+    """The one to repair: no reset that the driver requests brings back a GPU that is lost."""
+    return next((fault for fault in broken if fault.text.startswith("lost: ")), broken[0])
+
+
 def _healthy(
     gpu: Gpu | None, watched: dict[str, Watched], logged: tuple[KernelEvent, ...]
 ) -> Verdict:
@@ -154,7 +159,7 @@ def _healthy(
     found = faults(gpu, run, own)
     if broken := [fault for fault in found if fault.broken]:
         texts = ", ".join(fault.text for fault in broken)
-        return fail(f"{texts} ({identity}); none is allowed", fix=remedy(broken[0]))
+        return fail(f"{texts} ({identity}); none is allowed", fix=remedy(_first(broken)))
     unread = _unread(gpu)
     during = unread_during(gpu, run) if run else []
     note = f"; not readable: {', '.join(unread + during)}" if unread + during else ""

@@ -24,8 +24,9 @@ from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
 from doctor.cli.job_file import read_job_file
 from doctor.cli.judging import judged
+from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
-from doctor.errors.match import lines_of, message_of, with_message
+from doctor.errors.match import LONGEST, lines_of, message_of, with_message
 from doctor.facts.facts import Facts
 from doctor.pasted import Reading, read
 from doctor.pasted.lines import STAMPED, clean
@@ -80,10 +81,22 @@ def _known_line(text: str) -> str:
         return PASTE
     message = message_of(text)
     cause = next(iter(with_message(message)), found[0])
-    shown = visible(hide_secrets(" ".join(found[1].split()))[:160])
+    shown = visible(_telling(found[0], hide_secrets(" ".join(found[1].split()))))
     fitting = fitted(cause, message)
     fix = " ".join((fitting.fix or fitting.why).split())
     return f", but this line is known: {shown} ({cause.id}): {fix} doctor explain {cause.id}"
+
+
+SHOWN = 160
+BEFORE = 40
+"""Characters of a line that are shown, and those in front of the message in it."""
+
+
+def _telling(row: Cause, line: str) -> str:
+    """The line, or, where it is long, its part with the message."""
+    found = (re.search(each, line[:LONGEST], re.IGNORECASE) for each in row.messages)
+    at = min((match.start() for match in found if match), default=0)
+    return line[:SHOWN] if at < SHOWN - BEFORE else f"... {line[at - BEFORE :][:SHOWN]}"
 
 
 SIGNS = (

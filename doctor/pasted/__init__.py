@@ -93,6 +93,8 @@ def read(text: str, *, alone: bool = True) -> Reading:
         reading = replace(reading, reported=(*known_as, *reading.reported))
     if reading.cuda_available:
         reading = replace(reading, reported=tuple(filter(_is_open, reading.reported)))
+    if reading.release == "microsoft":
+        reading = replace(reading, reported=tuple(filter(_is_of_wsl, reading.reported)))
     if reading.torch == "" and not reading.import_error and printed.answers(lines):
         reading = replace(reading, torch=None)  # collect_env ran in another Python
     if reading.torch is None and torch_messages.WITHOUT_CUDA in (reading.cuda_error or ""):
@@ -121,6 +123,11 @@ def _of_container(reading: Reading, lines: list[str]) -> Reading:
         return reading
     lost = Reported(cause="container-lost-gpus", line=f"{NO_HANDLE}, and the host lists it")
     return replace(reading, gpus=gpus, reported=(lost, *reading.reported))
+
+
+def _is_of_wsl(line: Reported) -> bool:
+    """Whether WSL leaves it open: it has no module amdgpu, and needs none."""
+    return line.cause != "driver-module-fails" or "amdgpu" not in line.line
 
 
 def _is_open(line: Reported) -> bool:

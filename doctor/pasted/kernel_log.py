@@ -154,6 +154,8 @@ def _state(gpu: Gpu, at: str, own: Sequence[KernelEvent]) -> Gpu:
     action = next((event.action for event in reversed(own) if event.action is not None), None)
     fields = {name: getattr(gpu, name) for name in gpu.__struct_fields__}
     fields["bus_id"] = gpu.bus_id or at
+    if not (gpu.bus_id or gpu.name or gpu.lost):
+        fields["uuid"] = at  # its report states no number
     if text:
         known = f"{gpu.lost}; " if gpu.lost and UNREAD not in gpu.lost else ""
         fields["lost"] = f"{known}the kernel log says: {text}"

@@ -161,8 +161,8 @@ def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
         number = _same(gpus, lost)
         if number is None:
             taken = any(gpu.index == lost.index for gpu in gpus)
-            index = len(gpus) if taken or not lost.index else lost.index
-            is_stated = lost.index == index > 0
+            is_stated = not taken and (lost.index > 0 or not lost.address)
+            index = lost.index if is_stated else len(gpus)
             uuid = f"GPU-{index}" if is_stated else lost.address
             gpus.append(replace(lost, index=index, uuid=uuid))
         else:
@@ -175,7 +175,7 @@ def _same(gpus: Sequence[Gpu], other: Gpu) -> int | None:
     and its name, as another list may be of other GPUs."""
     if other.address and any(gpu.address for gpu in gpus):
         return next((n for n, gpu in enumerate(gpus) if gpu.address == other.address), None)
-    if not other.uuid:  # what nvidia-smi prints in place of a GPU has no number
+    if not other.uuid and other.address:  # what nvidia-smi prints in place of a GPU has no number
         return None
     alike = (n for n, gpu in enumerate(gpus) if gpu.index == other.index
              and (gpu.name == other.name or not (gpu.name and other.name)))  # fmt: skip

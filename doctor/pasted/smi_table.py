@@ -67,10 +67,18 @@ NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
 NOT_STARTED = re.compile(r": Not Found\W*$")
 """The kernel module did not start the GPU, as of a kind that it does not support."""
 NO_HANDLE = re.compile(
-    r"\s*[\"*]{0,3}(Unable to determine the device handle for (?:GPU|gpu)"
-    r"(?: ?(?P<index>\d{1,3}):)? ?"
-    r"(?P<at>[\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d): .{3,120})"
+    r"(?:.{0,120}[:\]|>] ?)?\s{0,8}[\"'*`]{0,3}"
+    r"(Unable to determine the device handle for (?:GPU|gpu)"
+    r"(?:(?: ?(?P<index>\d{1,3}):)? ?(?P<at>[\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d)|"
+    r" ?(?P<number>\d{1,3})): [^\"`]{3,120})"
 )
+"""On a line of its own, or behind a colon or the brackets of a log."""
+QUOTED = re.compile(
+    r"\b(?:if|when(?:ever)?|was|were|used to|earlier|before|previous(?:ly)?|last|another|other|"
+    r"errors? like|such as|e\.g|fixed|solved)\b",
+    re.IGNORECASE,
+)
+"""In front of a message that somebody speaks about: it is not one of this machine now."""
 
 
 def read(lines: list[str]) -> Reading:
@@ -81,9 +89,13 @@ def read(lines: list[str]) -> Reading:
     row = next((n - 1 for n, line in enumerate(lines) if FIRST.match(line)), None)
     start = next((n for n in (head, odd, row) if n is not None), None)
     gpus = _table(lines, start, _lists_none(lines)) if start is not None else []
-    handles = [found for line in lines if (found := NO_HANDLE.match(line))]
+    handles = [
+        found
+        for line in lines
+        if (found := NO_HANDLE.match(line)) and not QUOTED.search(line[: found.start(1)])
+    ]
     lost = [_lost(found) for found in handles if not NOT_STARTED.search(found[1])]
-    gpus += list({gpu.bus_id: gpu for gpu in lost}.values())
+    gpus += list({gpu.bus_id or gpu.index: gpu for gpu in lost}.values())
     failures = [found for line in lines if (found := FAILED.match(line))]
     failures += [found for found in handles if NOT_STARTED.search(found[1])]
     error = next((found[1].strip(' "*') for found in failures), None)
@@ -212,7 +224,8 @@ def _errors(row: list[str]) -> list[str]:
 
 def _lost(found: re.Match[str]) -> Gpu:
     """The GPU that a message is about, by its number where it has one."""
-    gpu = Gpu(index=int(found["index"] or 0), uuid="", name="", bus_id=found["at"])
+    number = found["index"] or found["number"]
+    gpu = Gpu(index=int(number or 0), uuid="", name="", bus_id=found["at"] or "")
     if REQUIRES_RESET in found[1]:
         return replace(gpu, recovery_action=1)
     return replace(gpu, lost=found[1].strip(' "*'))

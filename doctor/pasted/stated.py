@@ -69,6 +69,9 @@ PCI = re.compile(
     r"NVIDIA.{0,60}?\[((?:GeForce|RTX|GTX|Quadro|Tesla|TITAN|[ABHLVTP]\d{1,4}|G[BH]\d{3}).{0,40}?)\]"
 )
 """lspci, lshw and inxi."""
+RADEON = re.compile(r"\W{0,12}AMD (?:Radeon (?:RX|PRO) |Instinct MI)[\dW]\w{2,4}\b")
+"""A list names it; a graphics unit of a processor has no such number."""
+COUNTED = re.compile(r"\W{0,12}(\d{1,2}) ?[x×] ?(?:NVIDIA )?(?:[ABHL]\d{2,3}|G?B\d{3}|RTX|Tesla)\b")
 PRODUCT = re.compile(r"nvidia\.com/gpu\.product['\"]?[=:]\s?['\"]?([\w.-]{3,60})")
 CAPABILITY = re.compile(
     r"(?:compute capability|CUDA Capability Major/Minor version number|sm)\W{1,6}(\d{1,2})\.(\d)\b|"
@@ -110,8 +113,9 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
     shm = next((int(float(m[1]) * UNITS[m[2]]) for line in lines if (m := SHM.match(line))), None)
     modes = [m for line in lines if (m := CONFIDENTIAL.match(line))]
     is_jetson, is_wsl = any(map(JETSON.search, lines)), any(map(WSL.search, lines))
+    amd = is_wsl and not (is_listed or driver) and _has_amd(lines)
     refused = is_jetson and available is False
-    stated = (torch, driver, gpus, archs, available is not None, ran, is_wsl, modes, refused)
+    stated = (torch, driver, gpus, archs, available is not None, ran, is_wsl, modes, refused, amd)
     if not shm and sum(map(bool, stated)) < (1 if any(reports) else 2):
         return Reading()
     cuda = cuda_of(torch) if torch else None
@@ -125,6 +129,7 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
         cuda_available=ran or (available if torch or gpus or refused else None),
         driver=driver,
         gpus=gpus,
+        amd=amd or None,
         archs=tuple(re.findall(r"\w+_\w+", archs)),
         system="Linux" if is_jetson or is_wsl else None,
         arch="aarch64" if is_jetson or any(map(AARCH64.search, lines)) else None,
@@ -165,6 +170,10 @@ def _drivers(lines: list[str]) -> list[str]:
     return found or (["".join(f".{part}" for part in parts if part)[1:]] if all(parts[:2]) else [])
 
 
+def _has_amd(lines: list[str]) -> bool:
+    return any(map(RADEON.match, lines)) and not any(map(MENTIONED.search, lines))
+
+
 def _gpus(lines: list[str]) -> tuple[Gpu, ...]:
     """GPUs that a program lists, else the devices of the bus, else the only model of the text."""
     capability = _capability(lines)
@@ -180,7 +189,9 @@ def _gpus(lines: list[str]) -> tuple[Gpu, ...]:
         models = {" ".join(name.split()) for line in lines for name in MENTIONED.findall(line)}
         products = {m[1].replace("-", " ") for line in lines if (m := PRODUCT.search(line))}
         known = products or {name for name in models if family_of(name)}
-        names = [*known] if len(known) == 1 else [""] if capability and not known else []
+        counts = {int(m[1]) for line in lines if (m := COUNTED.match(line))}
+        count = counts.pop() if len(counts) == 1 else 1
+        names = [*known] * count if len(known) == 1 else [""] if capability and not known else []
     if capability and len(set(names)) == 1:
         return tuple(
             gpu_named(n, name, capability=capability) for n, name in enumerate(names[:MOST])

@@ -12,7 +12,9 @@ from doctor.facts.script import Unreadable
 from doctor.script.requirements import installed
 from doctor.script.text import CODE_LIMIT, LIMIT, Source, Unparsable, parse
 
-MAGIC = re.compile(r"\s*(?:[!%?]|[\w.]+\s*=\s*[!%]|[\w.]+\?{1,2}\s*$)")
+MAGIC = re.compile(
+    r"\s*(?:[!%?]|(?:pip3?|conda) (?:un)?install\s|[\w.]+\s*=\s*[!%]|[\w.]+\?{1,2}\s*$)"
+)
 RUNS = re.compile(r"%(?:time|timeit|prun|memit|mprun|lprun)\s+(?:-\S+\s+(?:\d+\s+)?)*(?=[^\s-])")
 """Magics that run the rest of their line."""
 NOT_PYTHON = re.compile(r"\s*%%(?!time\b|timeit\b|capture\b|prun\b)")

@@ -146,3 +146,44 @@ def test_arguments_that_are_unpacked_into_themselves_end(result: str) -> None:
     """)
     hits = lint(read_python("train.py", code.encode()), ScriptMachine())
     assert not [hit.undecided for hit in hits if hit.undecided]
+
+
+COMPILED = """
+import torch
+model = torch.compile(Net())
+other = Other()
+optimizer = torch.optim.AdamW(model.parameters())
+def load(path):
+    return torch.load(path)
+torch.save(model.state_dict(), "model.pt")
+model.load_state_dict(load("model.pt"))
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "fires"),
+    [
+        ('optimizer.load_state_dict(load("optimizer.pt"))', False),
+        ('other.load_state_dict(load("other.pt"))', False),
+        ('optimizer.load_state_dict(torch.load("model.pt"))', False),
+        ('other.load_state_dict(torch.load("model.pt"))', True),
+    ],
+)
+def test_a_helper_loads_no_one_file(line: str, fires: bool) -> None:
+    assert ("checkpoint-prefix" in slugs(COMPILED.format(line))) == fires
+
+
+def test_arguments_of_lightning_1_where_no_version_is_known() -> None:
+    code = b"from pytorch_lightning import Trainer\nTrainer(gpus=1).fit(Net())\n"
+    for required, severity in (({}, "note"), ({"pytorch-lightning": ">=2.0"}, "warn")):
+        script = read_python("train.py", code, requirements=required)
+        hits = [hit for hit in lint(script, ScriptMachine()) if hit.code == "SCR281"]
+        assert [hit.severity for hit in hits] == [severity]
+
+
+def test_a_bare_pip_install_is_a_line_of_a_shell() -> None:
+    script = read_python("a.py", b"pip install gradio\nimport torch\ntorch.manual_seed(0)\n")
+    assert len(script.unreadable) == 1
+    assert script.calls
+    assert not read_python("a.py", b"pip install(x\nimport torch\ntorch.ones(1)\n").calls

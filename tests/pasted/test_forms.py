@@ -795,3 +795,9 @@ def test_collect_env_without_its_line_breaks_is_read() -> None:
     assert whole.gpus == joined.gpus
     assert isinstance(joined.gpus, tuple)
     assert len(joined.gpus) == 2
+
+
+def test_a_long_line_is_shown_from_its_message_on() -> None:
+    line = f'host:1:1 [0] {"/build/rccl" * 20}/init.cc:179 NCCL WARN Missing "iommu=pt" from kernel'
+    with pytest.raises(UserError, match=r"known: \.\.\. .*Missing .iommu=pt. from"):
+        facts_of_text(f"{line} command line which can lead to system instablity or hang!\n", "")

@@ -215,6 +215,34 @@ def test_a_lost_gpu_has_the_number_of_its_message_and_explains_the_program() -> 
     assert found["GPU001"].verdict.summary.startswith("GPU 6: ")
 
 
+def test_a_message_without_an_address_or_behind_a_prefix_is_of_a_lost_gpu() -> None:
+    no_handle = "Unable to determine the device handle for GPU"
+    for line, place in (
+        (f"    {no_handle}2: Unknown Error\n", "GPU 2: "),
+        (f"[node3 12:01] {no_handle}2: Unknown Error\n", "GPU 2: "),
+        (f"- `nvidia-smi` reports: `{no_handle}1: 0000:07:00.0: Unknown Error`.\n", "GPU 1: "),
+        (f"{no_handle} 0000:07:00.0: Unknown Error\n", "GPU at 0000:07:00.0: "),
+    ):
+        found = findings(line)
+        assert found["GPU003"].status is Status.FAIL
+        assert found["GPU001"].verdict.summary.startswith(place)
+    for quoted in ("Last week it printed: ", "you may see ", "What if it says: "):
+        assert "GPU 2" not in str(findings(f"{TABLE}{quoted}{no_handle}2: Unknown Error\n"))
+    assert "GPU 0" in findings(f"{no_handle}0: GPU is lost.\n")["GPU003"].verdict.summary
+    answered = findings(f"{TABLE}{no_handle}1: Unknown Error\n")["GPU003"].verdict.summary
+    assert "GPU 1 (" in answered
+    assert "GPU 2" not in answered
+
+
+def test_an_xid_beside_a_section_without_a_number_is_of_an_address() -> None:
+    part = "Driver Version : 580.105.08\n    Remapped Rows\n        Pending : No\n"
+    off = "NVRM: Xid (PCI:0000:46:00): 79, pid=1, GPU has fallen off the bus.\n"
+    summary = findings(part + off)["GPU003"].verdict.summary
+    assert "GPU at 0000:46:00.0" in summary
+    assert "GPU 0" not in summary
+    assert "GPU-0" not in summary
+
+
 def test_a_gpu_that_a_list_without_addresses_lacks_is_lost() -> None:
     text = (
         "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-8d0c2f4b-0d2c-7c1b-6a11-1f0e9d8c7b60)\n"
@@ -349,3 +377,36 @@ def test_cudnn_of_another_major_version_is_named() -> None:
     assert "8.9.2.26" in " ".join(found.commands)
     for healthy in ("2.5.1", "2.3.1+cu118", "2.3.1"):  # the last may be conda's
         assert problems(CUDNN.replace("2.3.1", healthy) + TABLE) == set()
+
+
+AMD = "- `/dev/dxg` exists\n- `AMD Radeon RX 7900 XTX`\ntorch.__version__ == 2.8.0+cu128\n"
+NO_MODULE = "rocm-smi says: Driver not initialized (amdgpu not found in modules)\n"
+
+
+def test_a_cuda_build_beside_an_amd_gpu_in_wsl() -> None:
+    found = findings(f"{AMD}{NO_MODULE}torch.cuda.is_available() == False\n")
+    assert found["TOR002"].status is Status.FAIL
+    assert "ROCm" in found["TOR002"].verdict.fix
+    assert found["DRV003"].status is not Status.FAIL
+    assert "purge" not in found["GPU001"].verdict.fix
+    beside = findings(f"{AMD}- NVIDIA RTX 4090\ntorch.cuda.is_available() == True\n")
+    assert beside["TOR002"].status is not Status.FAIL
+
+
+def test_a_lost_gpu_is_not_to_be_reset() -> None:
+    lost = "Unable to determine the device handle for GPU3: 0000:5F:00.0: Unknown Error\n"
+    log = (
+        "NVRM: Xid (PCI:0000:5f:00): 79, pid=1, GPU has fallen off the bus.\n"
+        "NVRM: Xid (PCI:0000:5f:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 "
+        "(GPU Reset Required)\n"
+    )
+    found = findings(lost + log)["GPU003"].verdict
+    assert "requests: reset" in found.summary
+    assert "do what the driver requests" not in found.fix
+
+
+def test_a_list_counts_its_gpus() -> None:
+    driver = "NVIDIA driver: 595.71.05\nCompute capability: 9.0\n"
+    eight = findings(f"{driver}8 x NVIDIA H200\n")["GPU001"].verdict.summary
+    assert "NVML 8" in eight
+    assert "NVML 1 " in findings(f"{driver}NVIDIA H200\n")["GPU001"].verdict.summary

@@ -110,6 +110,8 @@ def _of_ddp(reading: Training) -> Iterator[Match]:
     for n, call in reading.numbered(reading.methods("load_state_dict") if saved else ()):
         if not call.receiver or _is_wrapped(reading, n) is not False:
             continue
+        if re.search(r"optim|sched|scaler", call.receiver, re.IGNORECASE):
+            continue
         for path, key in _read(reading, call):
             for state, written, under in saved:
                 if key == under and _same_file(reading, path, written):
@@ -198,8 +200,16 @@ def _read(reading: Training, call: Call) -> Iterator[tuple[Place, str]]:
         at, value = _copied(reading, value, call)
         for made in evaluate.options(reading, value, at):
             load = reading.call_of(made)
-            if load is not None and load.name == "torch.load" and load.args:
+            if load is None or load.name != "torch.load" or not load.args:
+                continue
+            if load.scope == call.scope or not _is_given(reading, load):
                 yield (load.args[0], load), key
+
+
+def _is_given(reading: Training, load: Call) -> bool:
+    """A helper that loads what each of its callers names is no one file."""
+    used = {load.args[0].name, *load.args[0].names}
+    return any(p.name in used for p in reading.function(load.scope).parameters)
 
 
 def _same_file(reading: Training, one: Place, other: Place) -> bool:

@@ -37,6 +37,9 @@ PAIRS, BESIDE = 3, 2
 """Pairs that are named, and rows between the ones that one sample became. Our own numbers."""
 
 
+NOT_TOLD = "the rows are neither texts nor numbers"
+
+
 class Content:
     """What is known of the rows of a split."""
 
@@ -156,7 +159,7 @@ def read(
     else:
         content.complete = True
     if not content.untold and (content.is_blank or content.blank == content.rows):
-        content.untold = "the rows are neither texts nor numbers"
+        content.untold = NOT_TOLD if content.rows else "nothing was read, see DAT018"
     return content
 
 
