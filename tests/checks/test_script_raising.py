@@ -8,7 +8,7 @@ from doctor.checks.script.lint import lint
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.python import read_python
 
-CODES = {"SCR262", "SCR438", "SCR439", "SCR440", "SCR441", "SCR442"}
+CODES = {"SCR262", "SCR438", "SCR439", "SCR440", "SCR441"}
 OPTIONS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--x')\n"
 FAULTY = {
     "a misspelled name on a rare path": ("SCR438", "def f(x):\n    if not x: Variabel(x)\n"),
@@ -66,12 +66,6 @@ FAULTY = {
         "args = p.parse_args()\ndef f():\n    if args.warm_up:\n        rate = 1\n"
         "    return rate\n",
     ),
-    "a comma in a dataclass": (
-        "SCR442", "from dataclasses import dataclass\n@dataclass\nclass A:\n    lr: float = 0.1,\n"
-    ),
-    "a comma, and the name elsewhere": (
-        "SCR442", "def f(names):\n    return list(names)\ndef g(h):\n    names = [h],\n    h(names)"
-    ),
     "a parameter that a name of the module replaces": (
         "SCR262", "train_loader = []\ndef f(val_loader):\n    return [x for x in train_loader]\n"
     ),
@@ -79,10 +73,6 @@ FAULTY = {
         "SCR262",
         "import os\ndef f(o):\n    if o.val_dir is not None:\n"
         "        val_files = os.listdir(o.train_dir)\n        return val_files\n",
-    ),
-    "a path without its f": (
-        "SCR442",
-        "import os\ndef f(net, d, epoch):\n    torch.save(net, os.path.join(d, 'n_{epoch}.pt'))\n",
     ),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
@@ -259,10 +249,6 @@ SOUND = {
         "def f(x, scale=None):\n    if not scale and not x:\n        return x\n"
         "    if scale:\n        y = x\n    return y\n"
     ),
-    "a tuple that is meant": (
-        "import enum\nclass Kind(enum.IntEnum):\n    A = 1,\ndef f(x, g):\n    a = x,\n"
-        "    b = x,\n    shape = x,\n    return g(*a), [i for i in b], g(shape)\n"
-    ),
     "both parts are read": (
         "import os\ntrain_loader = []\ndef f(val_loader):\n    return val_loader, train_loader\n"
         "def g(o):\n    if o.val_dir is not None:\n        val_files = os.listdir(o.val_dir)\n"
@@ -270,10 +256,6 @@ SOUND = {
         "def k(o):\n    if o.val_dir is None:\n        val_files = os.listdir(o.train_dir)\n"
         "        return val_files\n"
         "def h(val_step, train_step):\n    return lambda: val_step, train_step\n"
-    ),
-    "a path that is filled, or names nothing": (
-        "def f(net, epoch):\n    torch.save(net, 'n_{epoch}.pt'.format(epoch=epoch))\n"
-        "    torch.save({'t': 'of {epoch}'}, f'n_{epoch}.pt')\n    torch.save(net, '{n}.pt')\n"
     ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }
