@@ -36,7 +36,7 @@ class Defaults:
         bindings = scope.bindings.get(node.id, []) if isinstance(node, ast.Name) else []
         if len(bindings) != 1 or not isinstance(bindings[0], ast.arg):
             return None
-        found = _of_parameters(scope.node).get(bindings[0])
+        found = of_parameters(scope.node).get(bindings[0])
         return found if isinstance(found, ast.Constant) else None
 
     def _options(self) -> dict[str, ast.Constant | None]:
@@ -68,7 +68,7 @@ def _option(call: ast.Call) -> tuple[str, ast.Constant | None]:
     return str(name), default if isinstance(default, ast.Constant) else None
 
 
-def _of_parameters(node: ast.AST) -> dict[ast.arg, ast.expr]:
+def of_parameters(node: ast.AST) -> dict[ast.arg, ast.expr]:
     if not isinstance(node, FUNCTIONS):
         return {}
     arguments = node.args
