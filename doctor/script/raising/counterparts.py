@@ -35,7 +35,7 @@ def counterparts(definitions: Definitions, span: Position) -> Iterator[Raising]:
     for node in definitions.parents:
         if isinstance(node, ast.If):
             around = definitions.parents.get(node)
-            if not isinstance(around, ast.If) or node not in around.orelse:
+            if not isinstance(around, ast.If) or around.orelse != [node]:
                 yield from _of_test(node, span)
 
 
@@ -73,7 +73,7 @@ def _of_test(node: ast.If, span: Position) -> Iterator[Raising]:
     assigned = [each for each in node.body if isinstance(each, ast.Assign)]
     if not assigned or not 0 < len(tested) <= MOST:
         return
-    if ON_PURPOSE.search(ast.unparse(node.test)):
+    if any(ON_PURPOSE.search(last_name(each)) for each in ast.walk(node.test)):
         return
     tested -= {dotted(each) for arm in node.orelse for each in ast.walk(arm)}
     read = {
