@@ -259,7 +259,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
     },
     "SCR438": {
         "does not assign": "Assign it in that branch, too, or read it where it is assigned.",
-        "by default the condition": "Assign it before the condition, or read it under it.",
+        "is not assigned: NameError": "Assign it before the condition, or read it under it.",
     },
 }
 REMEDIES = {**SETTINGS, **FORMULAS}

@@ -228,7 +228,7 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     option: of a command line that has none. attribute: of an object of a class of the file that
     sets none. held: of a builtin container, or of a dataclass of the file. arm: a name that the
     condition above assigns in some of its arms; `expected` is the line of one that does not, or,
-    with an `owner`, of a condition that is false by default. other: a name that the function or
+    with an `owner`, of a condition that is false without that. other: a name that the function or
     assignment `owner` reads, while `nearest`, of another word, is at hand and never read.
     """
 

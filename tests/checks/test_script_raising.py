@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doctor.checks.script.lint import lint
+from doctor.checks.script.lint import Hit, lint
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.python import read_python
 
@@ -76,6 +76,14 @@ FAULTY = {
     ),
     "an iterator of Python 2": ("SCR441", "it = iter([1])\nx = it.next()\n"),
 }  # fmt: skip
+LINES = dict(
+    zip(
+        FAULTY,
+        [3, 3, 2, 3, 3, 2, 3, 3, 3, 4, 4, 4, 4, 6, 4, 5, 3, 4, 7, 3, 8, 5, 10, 4, 5, 3],
+        strict=True,
+    )
+)
+"""Where each is reported, below an import."""
 SOUND = {
     "a number that fetches a batch": (
         "def f(xs):\n    for x, y in enumerate(xs):\n        x = xs[x]\n        x.cuda()\n"
@@ -255,24 +263,86 @@ SOUND = {
         "        train_files = os.listdir(o.train_dir)\n        return val_files, train_files\n"
         "def k(o):\n    if o.val_dir is None:\n        val_files = os.listdir(o.train_dir)\n"
         "        return val_files\n"
-        "def h(val_step, train_step):\n    return lambda: val_step, train_step\n"
+        "train_step = 1\ndef h(val_step):\n    return lambda: val_step, train_step\n"
+    ),
+    "what tells which branch ran is asked between, or the branch may leave": (
+        "def own_exit(path):\n"
+        "    if os.path.exists(path):\n"
+        "        data = torch.load(path)\n"
+        "    else:\n"
+        '        message = f"{path} is missing"\n'
+        "        print(message)\n"
+        "    return data\n"
+        "def empty_loop(resume):\n"
+        "    if resume:\n"
+        "        items = [1, 2]\n"
+        "        scale = 2.0\n"
+        "    else:\n"
+        "        items = []\n"
+        "    total = 0\n"
+        "    for item in items:\n"
+        "        total += item * scale\n"
+        "    return total\n"
+        "def history(loader, model):\n"
+        "    losses = []\n"
+        "    for x in loader:\n"
+        "        loss = model(x)\n"
+        "        if not losses:\n"
+        "            best = loss\n"
+        "        else:\n"
+        "            gain = losses[-1] - loss\n"
+        "            print(gain)\n"
+        "        losses.append(loss)\n"
+        "        print(best)\n"
+        "def counted(loader, stats):\n"
+        "    count = torch.zeros(1)\n"
+        "    for x in loader:\n"
+        "        if count == 0:\n"
+        "            mean = x\n"
+        "        else:\n"
+        "            delta = x - mean\n"
+        "            mean += delta / 2\n"
+        "        count.add_(1)\n"
+        "    return mean\n"
+    ),
+    "a part is read on purpose": (
+        "train_loader = load = Subset = same_file = print\n"
+        "def overfit_eval(model, eval_loader=None):\n"
+        "    model.eval()\n"
+        "    return [model(x) for x, _ in train_loader]\n"
+        "def make_same(args):\n"
+        "    if same_file(args.val_file, args.train_file):\n"
+        "        val_data = Subset(load(args.train_file), range(100))\n"
+        "    else:\n"
+        "        val_data = load(args.val_file)\n"
+        "    return val_data\n"
+        "def make_fraction(args):\n"
+        "    if args.val_split:\n"
+        "        val_data = load(args.train_split)[-100:]\n"
+        "    else:\n"
+        "        val_data = None\n"
+        "    return val_data\n"
     ),
     "a node of a list": "def f(head):\n    node = head\n    return node.next()\n",
 }
 
 
-def codes(text: str) -> set[str]:
+def hits(text: str) -> list[Hit]:
     script = read_python("train.py", ("import torch\n" + text).encode())
     if text.startswith("from __future__"):
         script = read_python("train.py", (text + "import torch\n").encode())
     assert not script.unreadable
-    return {hit.code for hit in lint(script, ScriptMachine()) if hit.code in CODES}
+    return [hit for hit in lint(script, ScriptMachine()) if hit.code in CODES]
+
+
+def codes(text: str) -> set[str]:
+    return {hit.code for hit in hits(text)}
 
 
 @pytest.mark.parametrize("what", FAULTY)
 def test_what_raises_is_reported(what: str) -> None:
     code, text = FAULTY[what]
-    assert codes(text) == {code}
+    assert [(hit.code, hit.span.line) for hit in hits(text)] == [(code, LINES[what])]
 
 
 @pytest.mark.parametrize("what", SOUND)

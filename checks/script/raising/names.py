@@ -79,7 +79,7 @@ def _applies(each: Raising, path: str) -> bool:
 
 def _arm(each: Raising) -> str:
     if each.owner:
-        where = f"by default the condition at line {each.expected} is false"
+        where = f"without {each.owner} the condition at line {each.expected} is false"
         return f"{where}, and {each.name} is not assigned: NameError"
     return f"the branch at line {each.expected} does not assign {each.name}, read here: NameError"
 
