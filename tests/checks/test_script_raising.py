@@ -266,6 +266,7 @@ SOUND = {
         "train_step = 1\ndef h(val_step):\n    return lambda: val_step, train_step\n"
     ),
     "what tells which branch ran is asked between, or the branch may leave": (
+        "import os\n"
         "def own_exit(path):\n"
         "    if os.path.exists(path):\n"
         "        data = torch.load(path)\n"
