@@ -108,9 +108,10 @@ def _sets(node: ast.AST) -> bool:
     """Options may be set by it."""
     if isinstance(node, ast.Attribute):
         return node.attr == "__dict__"
-    called = last_name(node.func) if isinstance(node, ast.Call) else ""
-    parses = isinstance(node, ast.Call) and called == "parse_args"
-    return called in SETTING or (parses and bool(node.args or node.keywords))
+    if not isinstance(node, ast.Call):
+        return False
+    called = last_name(node.func)
+    return called in SETTING or (called == "parse_args" and bool(node.args or node.keywords))
 
 
 def _option(call: ast.Call) -> tuple[str, str, ast.Constant | None]:
