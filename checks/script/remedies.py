@@ -259,11 +259,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
     },
     "SCR438": {
         "does not assign": "Assign it in that branch, too, or read it where it is assigned.",
-        "by default the condition": "Assign it before the condition, or read it under it.",
-    },
-    "SCR442": {
-        "a comma ends the line": "Remove the comma, or write (value,) where a tuple is meant.",
-        "f is missing": "Put f before the text.",
+        "is not assigned: NameError": "Assign it before the condition, or read it under it.",
     },
 }
 REMEDIES = {**SETTINGS, **FORMULAS}

@@ -228,15 +228,13 @@ class Raising(msgspec.Struct, frozen=True, omit_defaults=True):
     option: of a command line that has none. attribute: of an object of a class of the file that
     sets none. held: of a builtin container, or of a dataclass of the file. arm: a name that the
     condition above assigns in some of its arms; `expected` is the line of one that does not, or,
-    with an `owner`, of a condition that is false by default. comma: a value that a comma makes a
-    tuple of. other: a name that the function or assignment `owner` reads, while `nearest`, of
-    another word, is at hand and never read. brace: a name in a text that is no f-string, of a path
-    that the call `owner` saves to.
+    with an `owner`, of a condition that is false without that. other: a name that the function or
+    assignment `owner` reads, while `nearest`, of another word, is at hand and never read.
     """
 
     kind: Literal[
         "name", "early", "exported", "keyword", "missing", "many", "twice", "count", "option",
-        "attribute", "held", "arm", "comma", "other", "brace",
+        "attribute", "held", "arm", "other",
     ]  # fmt: skip
     name: str
     span: Span

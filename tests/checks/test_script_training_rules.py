@@ -479,6 +479,14 @@ SILENT = [
     ("loss-arguments-swapped", loop(f"loss = F.cross_entropy(model(x), y)\n{STEP}")),
     ("loss-rebuilt", loop(f"z = torch.tensor(1.0, requires_grad=True)\nloss = model(z)\n{STEP}")),
     ("loss-rebuilt", loop(f"{REBUILT}\nkept = z.grad")),
+    *(
+        ("loss-rebuilt", loop(REBUILT.replace("F.mse_loss(z, y)", f"{other}"), f"{after}"))
+        for other, after in (
+            ("F.mse_loss(z, model(x))", ""),
+            ("arc_face_loss(z, y)", ""),
+            ("F.mse_loss(z, y)", "free = [z]\nopt = torch.optim.Adam(free)"),
+        )
+    ),
     (
         "loss-rebuilt",
         loop(

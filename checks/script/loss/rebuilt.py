@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value, last_part
+from doctor.facts.script import Call, Value
 
 REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor",
            "torch.autograd.Variable")  # fmt: skip
@@ -16,9 +16,8 @@ REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor
 
 REDUCES = {"mean", "sum", "to", "cuda", "max", "min", "float", "view", "reshape", "squeeze",
            "unsqueeze", "flatten"}  # fmt: skip
-OF_LOSSES = re.compile(
-    r"(?:criterion|crit|loss_?fn|loss_?func(?:tion)?|\w*_loss|loss)", re.IGNORECASE
-)
+OF_TORCH = re.compile(r"torch\.nn\.(?:\w+Loss|functional\.(?:\w+_loss|\w*cross_entropy\w*))")
+"""Losses without parameters of their own."""
 
 
 def loss_rebuilt(reading: Training) -> Iterator[Match]:
@@ -88,24 +87,27 @@ def _starts_graph(reading: Training, value: Value, call: Call, depth: int = 4) -
 
 
 def _is_loss(reading: Training, made: Call) -> bool:
-    """criterion(output, target) of an output that is made anew in each iteration, beside an
-    optimizer that does not hold it, where nothing reads the gradient itself."""
-    name = made.receiver if made.method == "forward" else made.name
-    if len(made.args) != 2 or OF_LOSSES.fullmatch(last_part(name)) is None or not made.loops:
+    """torch's loss of an output that is made anew in each iteration and a target of the loop,
+    where the optimizers have the parameters of others and nothing reads the gradient itself."""
+    if len(made.args) != 2 or not made.loops or "grad" in reading.script.identifiers:
         return False
-    if "grad" in reading.script.identifiers or not reading.optimizers:
+    target = made.args[1]
+    bound = {name for loop in made.loops for name in reading.script.loops[loop].targets}
+    anew = {each.target for each in reading.assignments if each.scope == made.scope}
+    if target.kind != "name" or target.name not in bound - anew:
+        return False
+    makers = objects.callee(reading, made)
+    names = [each.name if each is not None else "" for each in makers] or [made.name]
+    if any(OF_TORCH.fullmatch(name) is None for name in names):
         return False
     value = made.args[0]
     while value.kind == "call" and (inner := objects.operand(reading.calls[value.call])):
         value = inner
-    output = value.name
-    held = evaluate.definitions_at(reading, output, made) if output else []
+    output = evaluate.definitions_at(reading, value.name, made) if value.name else []
+    first = [reading.calls[n].first for n in reading.optimizers]
+    held = [reading.call_of(each) if each is not None else None for each in first]
     return (
-        reading.target_function(made) is None
-        and not any(
-            output in value.all_names
-            for n in reading.optimizers
-            for value in reading.calls[n].values
-        )
-        and all(each.loops == made.loops for each in held)
+        bool(held)
+        and all(each is not None and each.method == "parameters" for each in held)
+        and all(each.loops == made.loops for each in output)
     )

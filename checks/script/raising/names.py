@@ -79,7 +79,7 @@ def _applies(each: Raising, path: str) -> bool:
 
 def _arm(each: Raising) -> str:
     if each.owner:
-        where = f"by default the condition at line {each.expected} is false"
+        where = f"without {each.owner} the condition at line {each.expected} is false"
         return f"{where}, and {each.name} is not assigned: NameError"
     return f"the branch at line {each.expected} does not assign {each.name}, read here: NameError"
 
@@ -105,10 +105,6 @@ def _held(each: Raising) -> str:
     )
 
 
-SLIPS: Mapping[str, Message] = {
-    "comma": lambda each: f"{each.name} is a tuple of one value: a comma ends the line",
-    "brace": lambda each: f"{each.owner} gets {{{each.name}}} as it is written: f is missing",
-}
 ATTRIBUTES: Mapping[str, Message] = {"option": _option, "attribute": _attribute, "held": _held}
 
 
@@ -178,20 +174,5 @@ RULES = (
         fix="Add the option or set the attribute in __init__, or correct the spelling.",
         sources=("python-naming", "argparse-type"),
         limits="that attributes exist of objects that another file gets or makes.",
-    ),
-    Rule(
-        code="SCR442",
-        slug="comma-or-prefix",
-        title="Values are no tuples by a comma, and paths with names are f-strings",
-        severity="warn",
-        find=_of(SLIPS),
-        why="`rate = 0.1,` is the tuple (0.1,): arithmetic with it raises, a test of it is always "
-        'true. "model_{epoch}.pt" without f is one file, which each epoch overwrites.',
-        fires=(
-            "an assignment that ends in a comma, and nothing reads the name as a sequence",
-            "torch.save(state, 'model_{epoch}.pt') where there is an epoch",
-        ),
-        fix="Remove the comma, or write (value,) where a tuple is meant; put f before the text.",
-        sources=("python-tuples",),
     ),
 )

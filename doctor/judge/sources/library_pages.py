@@ -80,8 +80,6 @@ LIBRARY_PAGES = (
            "https://docs.python.org/3/reference/executionmodel.html", checked="2026-12-01"),
     Source("python-calls", "The Python Language Reference: Calls", "",
            "https://docs.python.org/3/reference/expressions.html", checked="2026-12-01"),
-    Source("python-tuples", "The Python Tutorial: Data Structures", "5.3. Tuples and Sequences",
-           "https://docs.python.org/3/tutorial/datastructures.html", checked="2026-12-01"),
     Source("python-3-changes", "What's New In Python 3.0", "",
            "https://docs.python.org/3/whatsnew/3.0.html", checked="2026-12-01"),
     Source("python-grammar", "The Python Language Reference: Full Grammar specification", "",

@@ -8,12 +8,17 @@ import re
 from collections.abc import Iterator
 
 from doctor.facts.script import Raising
-from doctor.script.raising.scopes import Scope, dotted
+from doctor.script.raising.defaults import of_parameters
+from doctor.script.raising.scopes import Scope, dotted, last_name
 from doctor.script.raising.signatures import Definitions, Position
 
 WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 PART = re.compile(r"tr(?:ai)?n|val|test|dev|eval", re.IGNORECASE)
 """In the name of a part of the data: of no other pairs anything is known."""
+PLACES = re.compile(r"(?:dir|path|files?|root|folder)$", re.IGNORECASE)
+"""Ends of the names of options that are read to get the data itself."""
+ON_PURPOSE = re.compile("overfit|sanity", re.IGNORECASE)
+ASKED = {"exists", "isfile", "isdir", "len", "bool"}
 COMMON = 4
 """Letters at the end that names of one word share. Our own number."""
 MOST = 50
@@ -29,19 +34,26 @@ def counterparts(definitions: Definitions, span: Position) -> Iterator[Raising]:
             yield Raising("other", use.id, span(use), owner, name)
     for node in definitions.parents:
         if isinstance(node, ast.If):
-            yield from _of_test(node, span)
+            around = definitions.parents.get(node)
+            if not isinstance(around, ast.If) or around.orelse != [node]:
+                yield from _of_test(node, span)
 
 
 def _pairs(definitions: Definitions, scope: Scope) -> Iterator[tuple[Scope, ast.Name, str]]:
     """Names of the module that a function reads, each with a parameter that it does not read."""
     if not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
         return
+    around = definitions.parents.get(scope.node)
+    if (isinstance(around, ast.ClassDef) and around.bases) or ON_PURPOSE.search(scope.node.name):
+        return
     read = {use.id for use in scope.uses}
+    optional = of_parameters(scope.node)
     idle = [
         name
         for name, nodes in scope.bindings.items()
         if len(nodes) == 1
         and isinstance(nodes[0], ast.arg)
+        and nodes[0] not in optional
         and name not in read
         and PART.search(name)
     ]
@@ -55,11 +67,15 @@ def _of_test(node: ast.If, span: Position) -> Iterator[Raising]:
     """`if options.val_dir:` and nothing below reads that, but options.train_dir."""
     tested = {
         dotted(each) for each in _given(node.test)
-        if isinstance(each, ast.Attribute) and PART.search(each.attr)
+        if isinstance(each, ast.Attribute)
+        and PART.search(each.attr) and PLACES.search(each.attr)
     }  # fmt: skip
     assigned = [each for each in node.body if isinstance(each, ast.Assign)]
     if not assigned or not 0 < len(tested) <= MOST:
         return
+    if any(ON_PURPOSE.search(last_name(each)) for each in ast.walk(node.test)):
+        return
+    tested -= {dotted(each) for arm in node.orelse for each in ast.walk(arm)}
     read = {
         dotted(each): statement
         for statement in node.body
@@ -82,7 +98,9 @@ def _given(test: ast.expr) -> list[ast.expr]:
         return [each for value in test.values for each in _given(value)]
     if isinstance(test, ast.Compare):
         return [test.left] if isinstance(test.ops[0], ast.IsNot) else []
-    return test.args if isinstance(test, ast.Call) else [test]
+    if isinstance(test, ast.Call):
+        return test.args if len(test.args) == 1 and last_name(test.func) in ASKED else []
+    return [test]
 
 
 def _differ_in_one(one: str, other: str) -> bool:

@@ -7,7 +7,6 @@ import ast
 from doctor.facts.script import Raising
 from doctor.script.raising.attributes import unset
 from doctor.script.raising.branches import left_open
-from doctor.script.raising.commas import commas, plain_paths
 from doctor.script.raising.counterparts import counterparts
 from doctor.script.raising.held import lacking
 from doctor.script.raising.options import unknown_options
@@ -30,8 +29,6 @@ def raising(tree: ast.Module, span: Position) -> tuple[tuple[Raising, ...], bool
         *unset(definitions, span),
         *lacking(definitions, span),
         *left_open(scopes, parents, span),
-        *commas(definitions, span),
-        *plain_paths(definitions, span),
         *counterparts(definitions, span),
     )
     return found, may_be_refused(tree, names, scopes)
