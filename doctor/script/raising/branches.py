@@ -26,8 +26,8 @@ MOST = 50
 that are looked at closely: nothing is said of more. Our own number."""
 OBJECTS = {"self", "args", "opt"}
 """Objects whose attributes stay what they are where no line of the file assigns them."""
-STEPS = 200
-"""Nodes around a node. Our own number."""
+STEPS, LARGEST = 200, 10_000
+"""Nodes around a node, and in a function, some 1,000 lines. Our own numbers."""
 
 
 def left_open(
@@ -37,6 +37,8 @@ def left_open(
     conditions = _Conditions(parents)
     for scope in scopes:
         if not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            continue
+        if sum(1 for _ in _within(scope.node)) > LARGEST:
             continue
         names = {name for name in scope.bindings if conditions.begins(scope, name)}
         if isinstance(scope.node, ast.Module):
