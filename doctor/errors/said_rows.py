@@ -118,17 +118,18 @@ SAID: tuple[Said, ...] = (
         "api-changed",
         r"(?<!\w)(?!(?:SentencePiece)?Tokenizer\b)\w{1,60}Tokenizer(?:Fast)?'?(?: object)? has no "
         r"attribute '?(?P<name>(?:batch_)?encode_plus)\b",
-        "If the class is one of transformers: release 5 has no {name}; call the tokenizer itself, tokenizer(texts, padding=True), "
-        "which takes the same arguments, or install transformers<5.",
+        "If the class is one of transformers: release 5 has no {name}; call the tokenizer "
+        "itself, tokenizer(texts, padding=True), which takes the same arguments, or "
+        "install transformers<5.",
     ),
     (
         "api-changed",
         r"'(?!\w{0,40}(?:SFT|PO|LOO)Config)\w{1,60}Config' object has no attribute "
         r"'(?P<name>(?:pad|bos|eos|sep)_token_id|is_decoder|add_cross_attention|"
         r"tie_word_embeddings|pruned_heads|torchscript)'",
-        "If the class is one of transformers: in release 4 every configuration had {name}, since 5 only those that state it, and "
-        "a model's own code of that time fails: install transformers<5, a newer revision of the "
-        "model's repository, or set config.{name} before the model is made.",
+        "If the class is one of transformers: in release 4 every configuration had {name}, since "
+        "5 only those that state it, and a model's own code of that time fails: install "
+        "transformers<5, a newer revision of the model's repository, or set config.{name} before the model is made.",
     ),
     (
         "attribute-missing api-changed",
