@@ -23,7 +23,7 @@ ROWS = (
                 ("python -m bitsandbytes",)),),
         messages=(r"no kernel image is available|cudaErrorNoKernelImageForDevice",
             r"CUDA capability sm_\d+a? is not compatible",
-            r"which is of compute capability \(CC\) [\d.]{1,6}",
+            r"which is of compute capability \(CC\) (?!(?:12\.1|10\.3)\b)[\d.]{1,6}",
             r"PyTorch no longer supports this GPU because it is too old",
             r"invalid device function",
             r"is not compatible with the current PyTorch installation",
