@@ -129,8 +129,8 @@ SAID: tuple[Said, ...] = (
         r"tie_word_embeddings|pruned_heads|torchscript)'",
         "If the class is one of transformers: in release 4 every configuration had {name}, since "
         "5 only those that state it, and a model's own code of that time fails: install "
-        "transformers<5, a newer revision of the model's repository, or set config.{name} before the "
-        "model is made.",
+        "transformers<5, a newer revision of the model's repository, or set config.{name} before "
+        "the model is made.",
     ),
     (
         "attribute-missing api-changed",
