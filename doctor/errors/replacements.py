@@ -84,8 +84,9 @@ RENAMED = {
 """Argument -> what takes its place."""
 OWNERS = {
     "device": "GradScaler", "verbose": "LR|Lambda|Warm", "beta": "Trainer", "packing": "Trainer",
-    "config": "Rotary|Attention", "gpus": "Trainer|__init__", "tokenizer": "Trainer",
-    "resume_from_checkpoint": "Trainer|__init__", "dtype": "Model|For[A-Z]|from_pretrained",
-    "checkpoint_callback": "Trainer|__init__", "weights_only": "Trainer",
+    "config": "Rotary|Attention", "gpus": "Trainer|^__init__", "tokenizer": "Trainer",
+    "resume_from_checkpoint": "Trainer|^__init__", "dtype": "Model|For[A-Z]|^from_pretrained",
+    "checkpoint_callback": "Trainer|^__init__",
+    "weights_only": r"^Trainer\.(?:fit|validate|test|predict)$",
 }  # fmt: skip
 """Arguments with names of their own in many programs -> the callees that had them."""

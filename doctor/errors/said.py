@@ -51,9 +51,12 @@ def _ending(wheel: str, major: str) -> str:
 
 
 def _nearest(name: str, names: list[str]) -> str:
-    """The names that resemble this one; where none does, the first ones of an evaluation."""
-    near = difflib.get_close_matches(name, names[:MOST_NAMES], 3)
-    return ", ".join(near or sorted(names, key=lambda each: not OF_EVALUATION.search(each))[:6])
+    """The names that resemble this one, else the first ones, those of an evaluation first; for one
+    of an evaluation none of the training."""
+    own = [each for each in names[:MOST_NAMES]
+           if not OF_EVALUATION.search(name) or "train" not in each]  # fmt: skip
+    near = difflib.get_close_matches(name, own, 3) or own
+    return ", ".join(sorted(near, key=lambda each: not OF_EVALUATION.search(each))[:6])
 
 
 def _derived(groups: dict[str, str]) -> dict[str, str]:
@@ -72,8 +75,9 @@ def _derived(groups: dict[str, str]) -> dict[str, str]:
         words["cuda"] = f"{int(driver) // 1000}.{int(driver) % 1000 // 10}"
     if label := groups.get("label"):
         words["classes"] = str(int(label) + 1)
-    if names := re.findall(r"[\w/.@:-]+(?: [\w@-]+)*", groups.get("valid", "")):
-        words["near"] = _nearest(groups["name"], names)
+    names = re.findall(r"[\w/.@:-]+(?: [\w@-]+)*", groups.get("valid", ""))
+    if near := _nearest(groups.get("name", ""), names):
+        words["near"] = near
     method = groups.get("method", "").removesuffix("_")
     words["operand"] = f"Operands of {method}" if method else "Operands"
     return words

@@ -47,6 +47,12 @@ SAID: tuple[Said, ...] = (
         "python -m pip install {package}, and restart.",
     ),
     (
+        "failure-stands-above",
+        r"because of the following error[^\n]{0,60}\n[^\n]{0,20}No module named "
+        r"'(?P<module>\w{1,40})'",
+        "python -m pip install {package}, and restart.",
+    ),
+    (
         "import-failed package-version-refused quantized-training",
         r"\brequires.{0,120}?[`'\"]pip install (?P<wanted>[^`\n]{1,60}?)[`\"\n]",
         "python -m pip install {wanted}, and restart.",
@@ -110,29 +116,21 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "api-changed",
-        r"Tokenizer\w{0,20}'?(?: object)? has no attribute '?(?P<name>(?:batch_)?encode_plus)\b",
-        "transformers 5 has no {name}: call the tokenizer itself, tokenizer(texts, padding=True), "
-        "which takes the same arguments, or install transformers<5.",
+        r"(?<!\w)(?!(?:SentencePiece)?Tokenizer\b)\w{1,60}Tokenizer(?:Fast)?'?(?: object)? has no "
+        r"attribute '?(?P<name>(?:batch_)?encode_plus)\b",
+        "If the class is one of transformers: release 5 has no {name}; call the tokenizer "
+        "itself, tokenizer(texts, padding=True), which takes the same arguments, or "
+        "install transformers<5.",
     ),
     (
         "api-changed",
         r"'(?!\w{0,40}(?:SFT|PO|LOO)Config)\w{1,60}Config' object has no attribute "
         r"'(?P<name>(?:pad|bos|eos|sep)_token_id|is_decoder|add_cross_attention|"
         r"tie_word_embeddings|pruned_heads|torchscript)'",
-        "In transformers 4 every configuration had {name}, since 5 only those that state it, and "
-        "a model's own code of that time fails: install transformers<5, a newer revision of the "
-        "model's repository, or set config.{name} before the model is made.",
-    ),
-    (
-        "registry-import-failed",
-        r"Failed to import (?P<name>mm[\w.]{1,200}), please",
-        "python -c 'import {name}' prints the error to fix.",
-    ),
-    (
-        "registry-scope-missing",
-        r"registry with scope \"(?P<name>\w+)\"",
-        "Install {name} into this environment, and let the configuration import it: "
-        "custom_imports = dict(imports=['{name}']).",
+        "If the class is one of transformers: in release 4 every configuration had {name}, since "
+        "5 only those that state it, and a model's own code of that time fails: install "
+        "transformers<5, a newer revision of the model's repository, or set config.{name} before "
+        "the model is made.",
     ),
     (
         "attribute-missing api-changed",
@@ -285,7 +283,8 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "argument-of-another-release api-changed call-arguments",
-        r"(?P<callee>\w+)(?:\.\w+)?\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
+        r"(?<!\w)(?P<callee>\w{1,80}(?:\.\w{1,80})?)\(\) got an unexpected keyword argument "
+        r"'(?P<argument>\w+)'",
         "Instead of {argument}: {renamed}.",
     ),
     (
@@ -294,6 +293,12 @@ SAID: tuple[Said, ...] = (
         "{name}.so without a number is of the CUDA toolkit, which the wheels of torch and a "
         "runtime image lack: take the -devel image, or install the toolkit of torch's CUDA and add "
         "its lib64 to LD_LIBRARY_PATH.",
+    ),
+    (
+        "cudnn-libraries-not-found",
+        r"libcudnn\w*\.so\.8",
+        "Upgrade what opens cuDNN 8 to a release for cuDNN 9, which torch has since 2.4 "
+        "(ctranslate2 4.5 and newer, for faster-whisper).",
     ),
     (
         "library-does-not-fit extension-abi-mismatch cudnn-libraries-not-found",
@@ -305,12 +310,6 @@ SAID: tuple[Said, ...] = (
         r"; torch 2\.\S{1,20} takes torchvision (?P<wanted>0\.\d{1,2})$",
         "Install torchvision {wanted} from this torch's index: python -m pip install --no-deps "
         "'torchvision=={wanted}.*'.",
-    ),
-    (
-        "cudnn-libraries-not-found",
-        r"libcudnn\w*\.so\.8",
-        "Upgrade what opens cuDNN 8 to a release for cuDNN 9, which torch has since 2.4 "
-        "(ctranslate2 4.5 and newer, for faster-whisper).",
     ),
     (
         "extension-not-built",
@@ -517,11 +516,6 @@ SAID: tuple[Said, ...] = (
         r"module '(?P<module>torch|transformers|diffusers|numpy)' has no attribute '(?P<name>\w+)'",
         "The {module} that is installed has no {name}: bring {module} to the release that the "
         "code requires (newer if it is older), or the code to this one.",
-    ),
-    (
-        "api-changed attribute-missing",
-        r"has no attribute '(?P<name>(?:batch_)?encode_plus|prepare_seq2seq_batch)'",
-        "{name} left transformers in release 5: call the tokenizer itself, tokenizer(texts, ...).",
     ),
     (
         "name-not-in-package",

@@ -72,8 +72,8 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     )
     built = {match[1] for line in lines if (match := BUILT.match(line))}
     installed = disk or (built.pop() if len(built) == 1 else "")
-    stays = loaded and installed and (is_restarted or _number(loaded) > _number(installed))
-    if stays and loaded != installed and installed.startswith(library):
+    stays = is_restarted and loaded and installed and loaded != installed
+    if stays and installed.startswith(library):
         yield Reported(
             cause=CAUSE,
             line=f"the module that is loaded is {loaded}, {WORDS} {installed} as on the disk",
@@ -123,10 +123,6 @@ def other_kernel(lines: Sequence[str]) -> Iterator[Reported]:
             cause="driver-module-fails",
             line=f"dkms built the module for {others}, and the kernel that runs is {running}",
         )
-
-
-def _number(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
 
 
 def _answers(line: str, version: str) -> bool:

@@ -32,6 +32,8 @@ USING = re.compile(r"\busing nccl==(\d[\d.]{2,12}\d)|\bNCCL version (\d[\d.]{2,1
 """The NCCL that a process has loaded, as vLLM, NCCL and torch print it."""
 NO_SYMBOL = re.compile(r"undefined symbol: nccl")
 HUB = re.compile(r"\btorch\.hub\.\w{3,8}\(\s?['\"]pytorch/vision")
+OF_A_DAY = re.compile(r"dev|\da\d")
+"""A nightly or a build of the source: its number tells no pair."""
 PAIRED = 15
 """torchvision 0.15 is for torch 2.0, and so on."""
 HEAD = re.compile(r"\s*(?:Package\s+Version\b|# packages in environment)")
@@ -129,5 +131,7 @@ def _pair(lines: Sequence[str]) -> Pair | None:
     if [len(each) for each in versions] != [1, 1]:
         return None
     (torch,), (vision,) = versions
+    if OF_A_DAY.search(torch) or OF_A_DAY.search(vision):
+        return None
     release, own = re.match(r"2\.(\d{1,2})\.", torch), re.match(r"0\.(\d{1,2})\.", vision)
     return Pair(torch, vision, int(own[1]), int(release[1]) + PAIRED) if release and own else None

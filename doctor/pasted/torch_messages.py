@@ -15,7 +15,7 @@ from doctor.errors.match import INFORMS, candidates, lines_of, table_of, with_me
 from doctor.facts.host import Reported
 from doctor.facts.interpreter import NO_CODE
 from doctor.facts.machine import Gpu
-from doctor.hardware.find import all_products, family_of
+from doctor.hardware.find import family_of
 from doctor.pasted.compilers import first_error
 from doctor.pasted.operators import last_operator
 from doctor.pasted.packages import NO_OPERATOR, wanted_vision
@@ -328,19 +328,9 @@ def mentioned(lines: Sequence[str]) -> tuple[Gpu, ...]:
 
 
 def _gfx(lines: Sequence[str]) -> tuple[str, ...]:
-    """The only architecture of AMD's that the lines name, or of the products in them."""
-    text = "\n".join(lines)
-    found = set(GFX.findall(text)) or {
-        known.family.gfx
-        for known in all_products()
-        if known.family.gfx and re.search(rf"\b{re.escape(_short(known.product.name))}\b", text)
-    }
+    """The only architecture of AMD's that the lines name."""
+    found = {each for line in lines for each in GFX.findall(line)}
     return tuple(found) if len(found) == 1 else ()
-
-
-def _short(name: str) -> str:
-    """As people write it: RX 7600, MI300X, 8060S."""
-    return re.sub(r"^(?:Radeon|Instinct) | Graphics$", "", name)
 
 
 def _first(lines: Sequence[str], ids: Sequence[str]) -> tuple[Cause, str] | None:

@@ -209,11 +209,14 @@ def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
         ("score:map50", [0.0, 0.0, 0.0, 0.0, 0.1], Status.PASS),
         ("score:eval_accuracy", [0.5] * 8, Status.PASS),  # two decimals: a few samples
         ("score:val auc", [0.5] * 8, Status.WARN),  # of one answer to everything
-        ("score:val_auc", [0.4999, 0.5008, 0.5002, 0.4997, 0.5005], Status.WARN),
+        ("score:val_auc", [0.5008, 0.4999, 0.5002, 0.4997, 0.5005], Status.WARN),
         ("score:val_auc", [0.5, 0.504, 0.509, 0.514, 0.52], Status.PASS),
         ("score:bbox_map", [0.002], Status.NOTE),
         ("score:bbox_map", [0.002, 0.001, 0.002, 0.002] * 4, Status.WARN),
         ("score:bbox_map", [0.0005 * n for n in range(16)], Status.PASS),  # from scratch
+        ("score:bbox_map", [0.001] * 8 + [0.0015] * 8, Status.NOTE),
+        ("score:auc", [0.493, 0.496, 0.499, 0.503, 0.506, 0.509], Status.PASS),
+        ("score:auc", [0.509, 0.503, 0.499, 0.496, 0.5, 0.493], Status.WARN),
         ("score:eval_accuracy", [0.998] * 8, Status.NOTE),  # at its ceiling
         ("score:val_wer", [1.0] * 6, Status.WARN),
         ("score:val_wer", [0.0] * 6, Status.PASS),

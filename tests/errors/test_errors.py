@@ -263,6 +263,8 @@ def test_a_message_is_of_a_row_and_what_looks_like_it_is_not(
         ('"/opt/site-packages/trl/trainer/sft.py", line 3, in f', "raised-inside-a-library"),
         ("/opt/site-packages/unsloth_zoo/gemma.py:3, in g.f(x)", "raised-inside-a-library"),
         ('"/home/u/own/collate.py", line 3, in f', "value-is-none"),
+        ('"/home/u/train_peft.py", line 3, in f', "value-is-none"),
+        ('"/home/u/swift/net.py", line 3, in f', "value-is-none"),
     ],
 )
 def test_the_last_frame_of_a_stack_tells_whether_a_library_raised(last: str, first: str) -> None:

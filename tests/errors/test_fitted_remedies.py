@@ -21,6 +21,36 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
         (ARGUMENT.format("MyModel.__init__", "device"), "", "GradScaler"),
         (ARGUMENT.format("Loss.__init__", "beta"), "", "DPOConfig"),
         (ARGUMENT.format("main", "resume_from_checkpoint"), "", "trainer.fit"),
+        (ARGUMENT.format("MyTrainer.load", "weights_only"), "", "a newer Lightning"),
+        (ARGUMENT.format("Trainer.fit", "weights_only"), "a newer Lightning", ""),
+        (
+            "RuntimeError: Failed to import a.b because of the following error (look up to see its "
+            "traceback):\nNo module named 'sklearn'",
+            "install scikit-learn",
+            "install sklearn",
+        ),
+        (
+            "AttributeError: 'Tokenizer' object has no attribute 'encode_plus'",
+            "",
+            "release 5",
+        ),
+        (
+            "AttributeError: 'LlamaTokenizer' object has no attribute 'encode_plus'",
+            "one of transformers: release 5",
+            "",
+        ),
+        (
+            "MisconfigurationException: `ModelCheckpoint(monitor='val_acc')` could not find the "
+            "monitored key in the returned metrics: ['train_acc', 'lr', 'val_f1']",
+            "one that is (val_f1",
+            "train_acc",
+        ),
+        (
+            'RuntimeError: Missing key(s) in state_dict: "a.weight". Unexpected key(s) in '
+            'state_dict: "b.lora_A.weight". ',
+            "",
+            "has adapters",
+        ),
         (PRODUCT.format("64x256 and 512x10"), "nn.Linear(256, 10)", "x.flatten(1) before it"),
         (PRODUCT.format("64x128 and 64x10"), "nn.Linear(128, 10)", "is transposed"),
         (PRODUCT.format("1792x28 and 784x128"), "x.flatten(1) before it", ""),
@@ -72,7 +102,11 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             '"transformer_engine[pytorch]"',
             "",
         ),
-        ("DataLoader worker (pid 7) is killed by signal: Segmentation fault.", "spawn", ""),
+        (
+            "DataLoader worker (pid 7) is killed by signal: Segmentation fault.",
+            "spawn",
+            "out-of-memory",
+        ),
         ("Segmentation fault (core dumped)", "", "spawn"),
         ("DataLoader worker (pid 7) is killed by signal: Killed.", "", "spawn"),
         (

@@ -37,16 +37,6 @@ def failing(text: str) -> Finding:
         ("Map (num_proc=512):   3%|#    | 1200/40000 [00:01<00:40]\n", KILLED, "num_proc"),
         (WORKERS, WAITS, "--cpus-per-task"),
         (
-            "mmengine - WARNING - Failed to import mmpose.models, please check the location\n",
-            UNREGISTERED,
-            "python -c 'import mmpose.models'",
-        ),
-        (
-            'Failed to search registry with scope "mmrotate" in the "model" registry tree.\n',
-            UNREGISTERED,
-            "imports=['mmrotate']",
-        ),
-        (
             "[encode] img_1.jpg latent mean nan std nan\n",
             "".join(f"step {n} loss: nan\n" for n in range(9)),
             "VAE in fp32",
@@ -64,7 +54,7 @@ def test_a_line_before_a_failure_decides_its_cause(line: str, failure: str, word
     [
         ("INFO scripts.py:1152 -- Local node IP: 10.0.0.7\n", ENDED),
         ("Map (num_proc=8):   3%|#    | 1200/40000 [00:01<00:40]\n", KILLED),
-        ("Failed to import flash_attn, please check the installation\n", UNREGISTERED),
+        ("Failed to import mmpose.models, please check the location\n", UNREGISTERED),
         (
             "latents cached to /data/nancy/latents.pt\n",
             "".join(f"step {n} loss: nan\n" for n in range(9)),

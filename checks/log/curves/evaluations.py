@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 
 from doctor.checks.log import series
 from doctor.checks.log.curves.guesses import ACCURACIES, FEWEST, SAME, guessed
@@ -90,7 +91,7 @@ def standing(log: Log) -> Verdict:
                 guessed(log, c)
                 or _one_class(log, c)
                 or _nothing_yet(log, c)
-                or _score(c, halves(log, c))
+                or _score(log, c, halves(log, c))
             ),
         )
         for n in names
@@ -155,7 +156,7 @@ def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
     low = NO_BOXES if ALONE.search(name) else 0.0
     if len(values) >= FEWEST or _is_error_rate(name) or not max(values, default=1.0) <= low:
         return None
-    if values[-1] > values[0]:
+    if values[-1] > values[0] or (ALONE.search(name) and _finds_boxes(log, curve)):
         return None
     loss = partner(log, curve, "loss")
     if loss and loss.lines and loss.counts == "step" and curve.lines[-1:] < loss.lines[:1]:
@@ -168,6 +169,12 @@ def _nothing_yet(log: Log, curve: Curve) -> Verdict | None:
     )
 
 
+def _finds_boxes(log: Log, curve: Curve) -> bool:
+    """Whether another score of the detector counts: of masks, of a size, at another overlap."""
+    others = (c for c in log.curves if c.path == curve.path and c.name.startswith(SCORE))
+    return any(max(values_of(c), default=0.0) > NO_BOXES for c in others if ALONE.search(c.name))
+
+
 def _up_to(values: list[float]) -> str:
     return f"{min(values):g}{f' to {max(values):g}' if len(set(values)) > 1 else ''}"
 
@@ -176,7 +183,7 @@ def _is_error_rate(name: str) -> bool:
     return re.split(r"[\W_]", name)[-1] in ERROR_RATES
 
 
-def _score(curve: Curve, trained: bool) -> Verdict:
+def _score(log: Log, curve: Curve, trained: bool) -> Verdict:
     """Where the loss of the training fell to half meanwhile, it was `trained`."""
     values, name = _in_digits(curve), curve.name.partition(":")[2]
     if _exceeds(values) and SHARES.search(name):
@@ -188,7 +195,7 @@ def _score(curve: Curve, trained: bool) -> Verdict:
         )
     if len(values) < FEWEST:
         return skip(f"{len(values)} values of {name}; fewer than {FEWEST} are not judged")
-    if of_chance := _of_chance(curve, name, values):
+    if of_chance := _of_chance(log, curve, name, values):
         return of_chance
     value, times = Counter(values).most_common(1)[0]
     if len(set(values)) > 1:
@@ -208,15 +215,16 @@ def _score(curve: Curve, trained: bool) -> Verdict:
     return _stands(curve, name, SAME) if _is_exact(value) else ok(f"{name} is {value:g}")
 
 
-def _of_chance(curve: Curve, name: str, values: list[float]) -> Verdict | None:
+def _of_chance(log: Log, curve: Curve, name: str, values: list[float]) -> Verdict | None:
     """That no ranking is better than by chance, or nothing that a detector finds counts."""
     is_ranking = re.split(r"[\W_]", name)[-1] in RANKINGS
-    if is_ranking and all(abs(value - 0.5) <= UNRANKED for value in values):
+    improves = values[-1] > values[0]
+    if is_ranking and not improves and all(abs(value - 0.5) <= UNRANKED for value in values):
         return _stands(curve, name, SAME)
     early, late = series.thirds(values)
     few_boxes = ALONE.search(name) and max(values) <= NO_BOXES and late <= 2 * early
-    if few_boxes and len(values) >= 2 * FEWEST:
-        return _stands(curve, name, NOTHING_RIGHT)
+    if few_boxes and len(values) >= 2 * FEWEST and not _finds_boxes(log, curve):
+        return _stands(curve, name, NOTHING_RIGHT, warn if late <= early else note)
     return None
 
 
@@ -250,8 +258,8 @@ def _mostly(curve: Curve, name: str, value: float, times: int) -> Verdict:
     )
 
 
-def _stands(curve: Curve, name: str, fix: str) -> Verdict:
-    return warn(
+def _stands(curve: Curve, name: str, fix: str, make: Callable[..., Verdict] = warn) -> Verdict:
+    return make(
         f"{name} is {_up_to(_in_digits(curve))} at all {curve.points:,} evaluations",
         fix=fix,
         places=(place_at(curve, 0),),

@@ -254,11 +254,12 @@ def _always_zero(log: Log, rate: Curve) -> Verdict:
 
 
 NOT_STEPPED = (
-    "The gradient norm is 0, too, so no step was taken, and the schedule waits for one. In fp16 "
-    "the loss scaler skips steps until its scale fits: bf16 has none, and initial_scale_power "
-    "starts lower in DeepSpeed. Else count the batches of the run: with fewer than "
-    "gradient_accumulation_steps there is no step; and see that parameters require gradients "
-    "(SMK007). Where steps are taken, print what the scheduler was built for."
+    "The gradient norm is 0, too, so perhaps no step was taken, and the schedule waits for one. "
+    "Count the batches of the run: with fewer than gradient_accumulation_steps there is no step. "
+    "See that the batches have labels (all -100 give no gradient) and that parameters require "
+    "gradients (SMK007). In fp16 the loss scaler skips steps until its scale fits: bf16 has none, "
+    "and initial_scale_power starts lower in DeepSpeed. Where steps are taken, print what the "
+    "scheduler was built for."
 )
 
 

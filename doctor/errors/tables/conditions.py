@@ -17,36 +17,6 @@ SET = r"['\"]?(?: \.{2,80} | {0,4}[=:] {0,4})"
 
 ROWS = (
     Cause(
-        id="registry-import-failed",
-        messages=(
-            r"Failed to import (?P<name>mm\w{2,20}(?:\.\w{1,40}){1,4}), please check the location",
-        ),
-        examples=(
-            "mmengine - WARNING - Failed to import mmpose.models, please check the location of the "
-            "registry model is correct.",
-        ),
-        why="mmengine did not reach the package that registers its classes: importing it raised an "
-        "error, which this warning hides.",
-        fix="Most often mmcv has no compiled operators (mmcv-lite), or is of another release than "
-        "that package asks for (mim install mmcv).",
-        role="condition",
-        explains=("name-not-registered",),
-    ),
-    Cause(
-        id="registry-scope-missing",
-        messages=(r"Failed to search registry with scope \"(?P<name>\w{1,60})\" in the",),
-        examples=(
-            'mmengine - WARNING - Failed to search registry with scope "mmrotate" in the '
-            '"visualizer" registry tree.',
-        ),
-        why="The configuration's default_scope names a package that is not installed, or that "
-        "nothing has imported, so that none of its classes is registered.",
-        fix="A package that lies in the repository itself is installed there with python -m pip "
-        "install -v -e .",
-        role="condition",
-        explains=("name-not-registered",),
-    ),
-    Cause(
         id="answer-template-not-found",
         refines=("division-by-zero",),
         messages=(

@@ -214,9 +214,10 @@ ROWS = (
                 "RuntimeError: Failed to import trl.trainer.grpo_trainer because of the following "
                 "error (look up to see its traceback):\nNo module named 'mergekit'",
                 "The library imports a package that is not installed, which the last line names.",
-                "Install it into the interpreter that trains (python -m pip install NAME; "
-                "flash_attn is flash-attn --no-build-isolation). Where nothing of yours needs it, "
-                "bring the library and those around it to releases of one time.",
+                "Install it into the interpreter that trains, by the name of its package, which "
+                "is not always that of the module (flash_attn is flash-attn "
+                "--no-build-isolation). Where nothing of yours needs it, bring the library and "
+                "those around it to releases of one time.",
                 owner=Owner.ENVIRONMENT, sources=("ms-swift-9261",)),
             Wording(r"Failed to import \w{1,40}[\w.]{0,160} because of the following error",
                 "RuntimeError: Failed to import transformers.models.llama.modeling_llama "
@@ -239,10 +240,12 @@ ROWS = (
     Cause(id="raised-inside-a-library",
         refines=("list-indexed-by-name", "call-arguments", "attribute-missing", "name-undefined",
             "factory-with-parameters", "value-is-none", "module-without-return", "no-parameters"),
-        messages=(r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
-              r"axolotl|llamafactory|verl|swift|setfit|sentence_transformers|"
-              r"transformers/(?:integrations|trainer_callback))/?)[\w/]{0,80}\.py(?:\"?, line \d|"
-              r":\d|\]? in \w)[^\n]{0,300}\n(?:(?![^\n]{0,20}\bFile )[^\n]{0,300}\n)"
+        messages=(r"(?:unsloth_compiled_cache/?|(?<![\w-])(?:(?:trl|peft|accelerate|unsloth|"
+              r"unsloth_zoo|deepspeed|axolotl|llamafactory|setfit|sentence_transformers|"
+              r"transformers/integrations)/|transformers/trainer_callback)|"
+              r"(?:site|dist)-packages/(?:verl|swift)/)[\w/]{0,80}\.py(?:\"?, line \d|"
+              r":\d|\]? in \w)[^\n]{0,300}\n(?:(?![^\n]{0,20}\bFile |\W{0,6}\S{1,200}\.py:"
+              r"\d{1,6} in )[^\n]{0,300}\n)"
               r"{0,12}[^\n]{0,30}(?:TypeError|AttributeError|NameError|UnboundLocalError): ",
             r"Direct module loading failed for Unsloth\w{1,40}|AttributeError: _unwrapped_old_gen|"
               r"Error patching \w{1,40}Trainer|Unsloth: \w{1,60} has been moved!",

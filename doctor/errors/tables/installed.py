@@ -137,8 +137,7 @@ ROWS = (
                     "the disk, which is left in the initramfs or in another directory of modules.",
                 "Rebuild the initramfs with the module on the disk, then reboot: sudo "
                     "update-initramfs -u -k all (Debian, Ubuntu), or sudo dracut --regenerate-all "
-                    "--force (RHEL, Fedora, SUSE). If the loaded one stays, remove its file: "
-                    "modinfo -n nvidia.",
+                    "--force (RHEL, Fedora, SUSE).",
                 commands=("cat /proc/driver/nvidia/version; modinfo -F version nvidia",),
                 sources=("nvidia-driver-g06-25",)),
         ),

@@ -154,6 +154,12 @@ ROWS = (
         fix="Look for an out-of-memory kill in the kernel log. Use fewer workers, a smaller "
             "prefetch_factor, and data that workers share (memory-mapped arrays instead of "
             "lists of objects). With num_workers=0 the error of a crash shows.",
+        wordings=(
+            Wording(r"is killed by signal: Segm",
+                "RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault.",
+                "Native code crashed in a worker process of the DataLoader.",
+                "With num_workers=0 and python -X faulthandler the line of the crash shows.",
+                ("python -X faulthandler train.py",)),),
         commands=("sudo dmesg -T | grep -iE 'killed process|segfault'",),
         title="No DataLoader worker died", yields_to=("killed-sigkill",),
         sources=("pytorch-5040",), next_check="MEM002", code="LOG005"),

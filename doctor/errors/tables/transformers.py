@@ -169,7 +169,7 @@ ROWS = (
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
                 "__init__ take that name as an argument."),
             Wording("`model` must be a `LightningModule`|selected an invalid strategy name: "
-                r"`strategy=<|ValueError\b.{0,4}Expected a parent",
+                r"`strategy=<|ValueError\b.{0,4}Expected a parent\s*$",
                 "TypeError: `model` must be a `LightningModule` or "
                 "`torch._dynamo.OptimizedModule`, got `Net`",
                 "Modules of lightning (lightning.pytorch) and of pytorch_lightning are different "
@@ -258,7 +258,8 @@ ROWS = (
               'state_dict: "norm.weight", "norm.bias". ',
             "KeyError: 'backbone.stages.0.blocks.0.attn.w_msa.relative_position_bias_table'"),
         wordings=(
-            Wording(r"Missing key\(s\) in state_dict:[\s\S]{0,600}?\.(?:base_layer|lora_[AB])\.",
+            Wording(r"Missing key\(s\) in state_dict:(?:(?!Unexpected key)[\s\S]){0,600}?\."
+                r"(?:base_layer|lora_[AB])\.",
                 'RuntimeError: Missing key(s) in state_dict: "model.query.base_layer.weight"',
                 "The model has adapters (LoRA) around its layers, and the file has no such names: "
                 "it is of the model before they were added, or it holds the adapter alone.",

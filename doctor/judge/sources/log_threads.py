@@ -42,8 +42,6 @@ LOG_THREADS = (
         checked="2026-12-01"),
     thread("deepspeedai/DeepSpeed", 6995, "ipg_index: backward of the engine, not of the loss",
         checked="2026-12-01"),
-    thread("openSUSE/nvidia-driver-G06", 25, "An old module of the driver stays in the initrd",
-        checked="2026-12-01"),
     thread("Nobara-Project/rpm-sources", 526, "A module older than the driver's firmware",
         checked="2026-12-01"),
     thread("jy-yuan/KIVI", 24, "Triton kernels run on the current device", checked="2026-12-01"),
