@@ -450,6 +450,39 @@ def test_the_state_of_the_start_is_that_before_statistics_are_gathered(
     assert start["buffers"] == json.loads(json.dumps(before))
 
 
+class Scale(torch.nn.Module):
+    """Statistics of the input, in a module without parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(1))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        self.mean.lerp_(rows.mean(0), 0.5)
+        return rows - self.mean
+
+
+def test_the_state_of_the_start_is_that_before_a_module_without_parameters_counts(
+    tmp_path: Path,
+) -> None:
+    from doctor.guard.rehearsal.observer import Observer
+    from doctor.guard.rehearsal.settings import Settings
+    from doctor.guard.rehearsal.state import snapshot
+
+    observer = Observer(torch, Settings(str(tmp_path), str(tmp_path), ()))
+    parts = torch.nn.ModuleDict({"scale": Scale(), "net": torch.nn.Linear(1, 2)})
+    optimizer = torch.optim.SGD(parts.parameters(), 0.1)
+    before = snapshot(torch)["buffers"]
+    observer.batches.watch()
+    parts["net"](parts["scale"](ROWS)).sum().backward()  # as in Lightning's training_step
+    assert optimizer
+    observer.records.close()
+    start = next(each for each in recorded(tmp_path) if each["kind"] == "snapshot")
+    assert start["when"] == "start"
+    assert start["buffers"] == json.loads(json.dumps(before))
+    assert start["buffers"] != json.loads(json.dumps(snapshot(torch)["buffers"]))
+
+
 def _ends_in_vain(signum: Any, frame: Any) -> None:
     STOP = True  # noqa: F841
     print(signum)

@@ -65,6 +65,8 @@ class Batches:
             return
         parameters = {id(p) for p in module.parameters()}
         if not parameters:
+            if next(module.buffers(), None) is not None:  # statistics of the input
+                self.begin_ahead()
             return
         for each in in_memory(self.torch)["optimizer"]:
             groups = getattr(each, "param_groups", None) or ()
@@ -76,7 +78,12 @@ class Batches:
         """The state of the start, before a pass without gradients changes the statistics of this
         batch norm: guessed labels, a teacher."""
         norm = self.torch.nn.modules.batchnorm._NormBase
-        if self.observer.hashed or not isinstance(module, norm) or not module.training:
+        if isinstance(module, norm) and module.training:
+            self.begin_ahead()
+
+    def begin_ahead(self) -> None:
+        """The state of the start, before this call may change buffers."""
+        if self.observer.hashed:
             return
         self.ahead += 1
         if self.ahead <= TRIES and in_memory(self.torch)["optimizer"]:
