@@ -150,13 +150,26 @@ def data(rehearsal: Rehearsal) -> Verdict:
     if found.batches < 2:
         return unknown("the first batches of the ranks were not seen")
     if found.distinct == found.batches:
-        return ok(f"the first batches of {found.batches} ranks differ")
+        return _apart(found)
     same = f"{found.batches} ranks have {found.distinct} different first batches"
     if not found.replicated and not found.data_parallel:
         return unknown(f"{same}; along a tensor or pipeline dimension they must be equal")
     if found.sampled:
         return fail(f"{same}, although each has a DistributedSampler", fix=OWN_RANK)
     return fail(same)
+
+
+def _apart(found: Agreement) -> Verdict:
+    """Of ranks whose first batches differ."""
+    if not found.orders:
+        return ok(f"the first batches of {found.batches} ranks differ")
+    orders = ", ".join(f"{order} on rank {n}" for n, order in enumerate(found.orders[:4]))
+    return warn(
+        f"the DistributedSampler of each rank divides another order of the samples: {orders}; "
+        "some are taken by several ranks, and others by none",
+        fix="Give DistributedSampler the same seed on all ranks, and call set_epoch() with the "
+        "number of the epoch alone: each rank takes its part of one order.",
+    )
 
 
 DATA = Check(
@@ -166,7 +179,10 @@ DATA = Check(
     why="Without a distributed sampler every rank trains on the same samples: as many GPUs do the "
     "work of one, and nothing reports it.",
     passes=("the first batches of all ranks differ",),
-    warns=("a DistributedSampler that shuffles gives the second epoch the order of the first",),
+    warns=(
+        "a DistributedSampler that shuffles gives the second epoch the order of the first",
+        "the DistributedSampler of each rank has another seed, or another epoch",
+    ),
     fails=(
         "under DistributedDataParallel or FSDP over all ranks, ranks have the same first batch",
     ),

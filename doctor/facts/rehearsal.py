@@ -78,6 +78,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Different ones among them."""
     sampled: bool = False
     """The loader of each rank has a DistributedSampler that shuffles."""
+    orders: tuple[Text, ...] = ()
+    """What these shuffle by at the first batch, rank by rank; (): the same, or not known of all."""
     data_parallel: bool = False
     """DistributedDataParallel, or FSDP over all ranks: each has data of its own."""
     parted: int = 0

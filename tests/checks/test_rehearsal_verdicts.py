@@ -403,6 +403,12 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         "in the order of the first",
     ),
     ("RHS014", agreed(repeated=15), Status.PASS, "differ"),
+    (
+        "RHS014",
+        agreed(orders=("seed 0, epoch 0", "seed 0, epoch 3")),
+        Status.WARN,
+        "seed 0, epoch 0 on rank 0, seed 0, epoch 3 on rank 1",
+    ),
     ("RHS014", agreed(repeated=16, distinct=1), Status.FAIL, "different first batches"),
     ("RHS018", agreed(epoch=()), Status.SKIP, "known length"),
     ("RHS018", agreed(epoch=(9, 8)), Status.NOTE, "8 to 9 batches"),

@@ -197,6 +197,20 @@ def test_epochs_of_ranks() -> None:
     assert not agreement.compare([rank(0, 5, 5), rank(1, 4)], cut=False).went_on
 
 
+def test_what_the_samplers_of_the_ranks_shuffle_by() -> None:
+    def orders(*by: str) -> tuple[str, ...]:
+        ranks = [
+            on_rank(n, records.Loader(5, "DistributedSampler", each)) for n, each in enumerate(by)
+        ]
+        return agreement.compare(ranks, cut=False).orders
+
+    assert orders("seed 0, epoch 0", "seed 0, epoch 0") == ()
+    assert orders("seed 0, epoch 0", "seed 1, epoch 0") == ("seed 0, epoch 0", "seed 1, epoch 0")
+    other = on_rank(1, records.Loader(5, "RandomSampler"))
+    first = on_rank(0, records.Loader(5, "DistributedSampler", "seed 0, epoch 0"))
+    assert agreement.compare([first, other], cut=False).orders == ()
+
+
 def taking(*samples: int) -> list[observation.Observed]:
     """One rank, a sample a step."""
     return [on_rank(0, *[records.Taken(s=n, samples=[x]) for n, x in enumerate(samples, 1)])]

@@ -66,6 +66,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         distinct=len({repr(batch) for batch in batches}),
         sampled=bool(processes) and all(map(_sampled, processes)),
         epoch=tuple(told) if len(told) == len(processes) else (),
+        orders=_orders(processes),
         repeated=min(map(_repeated, processes), default=0),
         joined=any(each.of(Joined) for each in processes),
         went_on=bool(processes) and all(map(_went_on, processes)),
@@ -82,6 +83,13 @@ def _lacking(processes: Sequence[Observed]) -> tuple[str, ...]:
 def _sampled(observed: Observed) -> bool:
     """Whether its first loader shuffles by a DistributedSampler."""
     return any(each.shuffles == "DistributedSampler" for each in observed.of(Loader)[:1])
+
+
+def _orders(processes: Sequence[Observed]) -> tuple[str, ...]:
+    """What the DistributedSampler of each rank shuffles by, where they differ."""
+    found = tuple(each.of(Loader)[0].by for each in processes if _sampled(each))
+    known = len(found) == len(processes) and all(found)
+    return found if known and len(set(found)) > 1 else ()
 
 
 def _repeated(observed: Observed) -> int:

@@ -266,6 +266,8 @@ class Loader(msgspec.Struct, tag="loader", tag_field="kind"):
     batches: int | None
     shuffles: str = ""
     """The class of its sampler, where that is one of torch which shuffles."""
+    by: str = ""
+    """What a DistributedSampler shuffles by."""
 
 
 class Taken(msgspec.Struct, tag="taken", tag_field="kind"):

@@ -21,6 +21,7 @@ from .imports import after_import
 MOST_SAMPLES = 200_000
 """That are recorded of a process."""
 LONGEST = 100
+DISTRIBUTED = "DistributedSampler"
 MAP_STYLE = 0
 """Of torch's kinds of datasets: the one that is read by index."""
 
@@ -137,5 +138,6 @@ class Loaders:
                 batches = None
         shuffles = shuffling(sampler)
         name = "" if shuffles is None else type(shuffles).__name__[:LONGEST]
+        by = f"seed {shuffles.seed}, epoch {shuffles.epoch}" if name == DISTRIBUTED else ""
         self.observer.begin()
-        self.observer.records.write("loader", batches=batches, shuffles=name)
+        self.observer.records.write("loader", batches=batches, shuffles=name, by=by[:LONGEST])
