@@ -174,14 +174,6 @@ def test_a_helper_loads_no_one_file(line: str, fires: bool) -> None:
     assert ("checkpoint-prefix" in slugs(COMPILED.format(line))) == fires
 
 
-def test_arguments_of_lightning_1_where_no_version_is_known() -> None:
-    code = b"from pytorch_lightning import Trainer\nTrainer(gpus=1).fit(Net())\n"
-    for required, severity in (({}, "note"), ({"pytorch-lightning": ">=2.0"}, "warn")):
-        script = read_python("train.py", code, requirements=required)
-        hits = [hit for hit in lint(script, ScriptMachine()) if hit.code == "SCR281"]
-        assert [hit.severity for hit in hits] == [severity]
-
-
 def test_a_bare_pip_install_is_a_line_of_a_shell() -> None:
     script = read_python("a.py", b"pip install gradio\nimport torch\ntorch.manual_seed(0)\n")
     assert len(script.unreadable) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate, objects
-from doctor.checks.script.installed import limited, pinned, release
+from doctor.checks.script.installed import limited
 from doctor.checks.script.loop.lightning_schedules import lightning_modules
 from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule, Severity
@@ -37,10 +37,7 @@ def _severity(reading: Training) -> Severity | None:
     """The package lightning begins with 2; pytorch_lightning may be older."""
     if limited(reading, "pytorch-lightning", (2,)) or limited(reading, "lightning", (2,)):
         return None
-    if reading.imports_from("lightning"):
-        return "fail"
-    required = pinned(reading, "pytorch-lightning")
-    return "warn" if required and release(required) >= (2,) else "note"
+    return "fail" if reading.imports_from("lightning") else "warn"
 
 
 def gone_in_2(reading: Training) -> Iterator[Match]:
@@ -319,13 +316,13 @@ RULES = (
         code="SCR281",
         slug="lightning-2-lacks",
         title="Hooks and arguments exist in Lightning 2",
-        severity="note",
+        severity="warn",
         find=gone_in_2,
         why="Lightning 2 raises for training_epoch_end and the like, for optimizer_idx and for "
         "arguments of the Trainer such as gpus.",
         fires=(
             "a hook, parameter or argument that Lightning 2 lacks, in a file that imports "
-            "pytorch_lightning: a warning where version 2 is required",
+            "pytorch_lightning",
         ),
         errors=("the same in a file that imports lightning",),
         fix="Use what the message names.",

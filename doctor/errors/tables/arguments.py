@@ -187,7 +187,7 @@ ROWS = (
         fix="Look at why the divisor is 0: an empty group, a schedule with T_max, step_size or "
         "total_steps of 0. A number of steps or batches, or the length of a loader, is 0 where the "
         "data have fewer rows than a batch (drop_last) or none are left: lower the batch size, or "
-        "give more data. Leave groups that may be empty out.",
+        "give more data. Where groups may be empty, divisor.clamp(min=1), or leave them out.",
         sources=("python-exceptions",),
     ),
     Cause(

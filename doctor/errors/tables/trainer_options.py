@@ -208,7 +208,7 @@ ROWS = (
         sources=("transformers-trainer",), role="warning", code="LOG069"),
     Cause(id="monitored-metric-missing",
         errors=("MisconfigurationException", "RuntimeError", "KeyError"),
-        refines=("missing-key", "settings-refused"),
+        refines=("missing-key",),
         messages=("(?:not found|could not find the monitored key) in the returned metrics",
             "which is not found in the evaluation metrics",
             r"conditioned on metric `?\S{1,60}`? which is not available",
