@@ -43,6 +43,7 @@ def test_an_example_matches_no_other_class_but_a_launchers_summary() -> None:
 
 ALSO = {
     "bitsandbytes-setup": {"extension-abi-mismatch"},  # its library lacks a symbol
+    "dataloader-worker-killed": {"segmentation-fault"},  # of a worker
     "cudnn-sdpa-nan": {"nan-in-backward"},  # one function of many
     "peer-lost": {"rendezvous-timeout"},  # of a node that had joined before
     "scaler-collapse": {"first-overflows"},  # the last overflow of many
