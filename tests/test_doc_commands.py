@@ -93,6 +93,9 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).write_text(COLLECT_ENV)
     (place / "corpus").mkdir()
     (place / "corpus/a.txt").write_text("one line of text\n" * 9)
+    for name in ("train.csv", "valid.csv"):
+        rows = "".join(f"row {n} of {name},{n % 2}\n" for n in range(9))
+        (place / name).write_text(f"text,label\n{rows}")
     (place / "facts").mkdir()
     for number in range(3):
         (place / f"facts/{number}.json").write_bytes(encode(node_facts(number)))
