@@ -29,15 +29,18 @@ def what_of(target: str, named: str = "TARGET") -> dict[str, object]:
 
 def two_files(train: str, evaluation: str) -> dict[str, object]:
     """Two files of rows. Raises UserError."""
+    paths = []
     for named, target in (("TARGET", train), ("EVAL", evaluation)):
-        if what_of(target, named)["kind"] != "file" or os.path.isdir(target):  # noqa: PTH112
+        what = what_of(target, named)
+        if what["kind"] != "file" or os.path.isdir(target):  # noqa: PTH112
             raise UserError(
                 f"{named} {target}: no file of rows; name two files, or one directory or function "
                 "that has both splits"
             )
+        paths.append(what["path"])
     if os.path.samefile(train, evaluation):  # noqa: PTH121
         raise UserError(f"EVAL {evaluation}: the same file as TARGET; name that of the evaluation")
-    return {**what_of(train), "eval": os.path.abspath(evaluation)}  # noqa: PTH100
+    return {"kind": "file", "path": paths[0], "eval": paths[1]}
 
 
 def _functions(path: str) -> str:

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from doctor.facts.script import Raising, Span
+from doctor.script.bodies import within
 from doctor.script.parts import parts_of
-from doctor.script.raising.defaults import Defaults
+from doctor.script.raising.defaults import ARGS, Defaults
 from doctor.script.raising.scopes import FUNCTIONS, Scope, dotted, enclosing, last_name
 from doctor.script.raising.unbound import KNOWN, is_open
 
@@ -24,7 +25,7 @@ ENDING = {"exit", "_exit", "quit", "error", "abort", "fail", "usage", "print_usa
 MOST = 50
 """Arms of one condition, assignments of a name, conditions around it, and conditions of one file
 that are looked at closely: nothing is said of more. Our own number."""
-OBJECTS = {"self", "args", "opt"}
+OBJECTS = {"self", *ARGS}
 """Objects whose attributes stay what they are where no line of the file assigns them."""
 STEPS, LARGEST = 200, 10_000
 """Nodes around a node, and in a function, some 1,000 lines. Our own numbers."""
@@ -317,9 +318,5 @@ def _names(test: ast.AST) -> set[str]:
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:
     """A node and those in it, without those of functions and classes in it."""
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
-        yield each
-        parts = parts_of(each)
-        waiting += [p for p in parts if not isinstance(p, (*FUNCTIONS, ast.ClassDef))]
+    yield node
+    yield from within(parts_of(node), (*FUNCTIONS, ast.ClassDef))

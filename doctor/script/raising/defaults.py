@@ -7,8 +7,6 @@ import ast
 from doctor.script.raising.scopes import FUNCTIONS, Scope, last_name
 
 SWITCHES = {"store_true": False, "store_false": True}
-
-
 ARGS = {"args", "opt"}
 SETTING = {"setattr", "set_defaults", "vars", "parse_known_args"}
 """Calls by which options may be set."""
